@@ -48,7 +48,8 @@ def check(updates, clients=CLIENTS):
     updates.receive(updates.layout.read(updates.module))
     parts = updates.vectors(clients)
     rows = torch.from_numpy(clients)
-    for one, other in zip(parts, by_vmap(updates, updates.X[rows], updates.y[rows]), strict=True):
+    X, y = updates.records.X, updates.records.y
+    for one, other in zip(parts, by_vmap(updates, X[rows], y[rows]), strict=True):
         np.testing.assert_allclose(rows_of(one), other, rtol=1e-5, atol=1e-7)
     return {
         name

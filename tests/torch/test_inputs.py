@@ -83,11 +83,21 @@ def test_it_equals_a_preparation_by_hand(grouped):
         plan=plan,
     )
     held = (None, None) if clients is None else (clients.order, clients.starts)
-    updates = ClientUpdates(module, cross_entropy, scaled, y, partition=clients)
-    updates.population = Population(scaled, y, *held)
-    updates.prepared = lambda learnt: ClientUpdates(
-        module, cross_entropy, learnt.records(scaled), y, partition=clients
-    )
+    population = Population(scaled, y, *held)
+
+    class Updates(ClientUpdates):
+        """On records that are scaled and prepared by hand."""
+
+        @property
+        def population(self):
+            return population
+
+        def prepared(self, learnt):
+            return ClientUpdates(
+                module, cross_entropy, learnt.records(scaled), y, partition=clients
+            )
+
+    updates = Updates(module, cross_entropy, scaled, y, partition=clients)
     history = train_vectors(training, updates, layout.read(module))
     assert trainer.preparation == history.preparation
     assert trainer.preparation.centre.any()

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import Dataset
 
 from fedsel import solution
 from fedsel.simulation import Training, _account
 from fedsel.torch import FederatedTrainer, Local
 
 SEED, N, D = 3, 200, 4
-FROM_REPORTS = {"module", "history", "loss", "layout"}
+FROM_REPORTS = {"module", "history", "loss", "layout", "_progress"}
 """What is computed from all reports, or was given; everything else a trainer holds is public."""
 TRAINING = Training(solution("NP", dim=1), batch=8, seed=SEED)
 LAST = int(TRAINING.schedule(np.arange(N), N, 0)[0][-1])
@@ -33,21 +34,42 @@ def network(outputs):
     return nn.Sequential(nn.Linear(D, 5), nn.Tanh(), nn.Linear(5, outputs))
 
 
-def fitted(given, outputs, loss, data):
+class Lazy(Dataset):
+    """Records that are made when they are asked for."""
+
+    def __init__(self, *parts):
+        self.parts = [part for part in parts if part is not None]
+
+    def __len__(self):
+        return len(self.parts[0])
+
+    def __getitem__(self, number):
+        return tuple(part[number] for part in self.parts)
+
+
+def fitted(given, outputs, loss, data, *, lazy=False):
     _account.RECORDS = _account.RecordAccount()  # nobody has been fitted before
-    X, y, groups = data
+    y = data[1]
     generator = torch.Generator().manual_seed(1)
     judges = torch.randn(50, D, generator=generator), torch.zeros(50, dtype=y.dtype)
     judges = judges[0], judges[1].reshape(50, *y.shape[1:])
     trainer = FederatedTrainer(network(outputs), loss, seed=SEED, batch=8, **given)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trainer.fit(X, y, groups, eval_set=judges, evaluate="rounds")
+        records = (Lazy(*data),) if lazy else data
+        trainer.fit(*records, eval_set=judges, evaluate="rounds")
     known = {k: pickle.dumps(v) for k, v in vars(trainer).items() if k not in FROM_REPORTS}
     known["warnings"] = [(w.category, str(w.message)) for w in caught]
     known["statement"] = str(trainer.statement), repr(trainer.privacy), trainer.communication
     rounds = trainer.history.rounds
     known["history"] = [(r.round, r.epoch, r.epsilon, r.bits, r.reports) for r in rounds]
+    state = trainer.state_dict()
+    known["state"] = (
+        state["settings"],
+        state["decided"],
+        state["run"]["facts"],
+        state["run"]["order"],
+    )
     known["structure"] = repr(trainer.module), set(vars(trainer.module))
     return known, [(r.loss, r.accuracy) for r in rounds]
 
@@ -83,6 +105,8 @@ def test_trainers(name, kind, grouped):
         del given["epsilon"]
     data = neighbours(X, y, label, grouped=grouped)
     first, *others = [fitted(given, outputs, loss, one) for one in data]
+    if name in ("RJ", "a centre", "local epochs"):  # what a Dataset is read for is the same
+        assert [first, *others] == [fitted(given, outputs, loss, one, lazy=True) for one in data]
     for known, learnt in others:
         assert known == first[0]
         assert learnt[:-1] == first[1][:-1]

@@ -125,11 +125,15 @@ def digests_of(X: Any) -> NDArray[np.uint64]:
 
 
 def spend(X: Any, privacy: Privacy) -> float:
-    """Charge a fit on the records X; returns the most that one of them has spent in this process.
+    """Charge a fit on the records X; the most that one of them has spent in this process."""
+    return charge(digests_of(X), privacy)
+
+
+def charge(digests: NDArray[np.uint64], privacy: Privacy) -> float:
+    """Charge a fit on records by their digests, as `spend`.
 
     Warns at the second, fourth, eighth … fit of a record, so that a search is not flooded.
     """
-    digests = digests_of(X)
     with _LOCK:
         after = {account: account._after(privacy) for account in OPEN}  # all agree, or none pays
         for account, spent in after.items():

@@ -171,6 +171,11 @@ class Simulation:
             self.stage = self._stage()
         return states
 
+    def resume(self, order: int, past: History, residual: NDArray[np.float32]) -> None:
+        """Go on with a run that another simulation has begun, from the state given at the start."""
+        self.order, self.past = order, replace(past, privacy=self.past.privacy)
+        self.stage.residual[:] = residual
+
     @property
     def history(self) -> History:
         """The rounds so far, as far as they were to be evaluated, and the model after them."""

@@ -149,6 +149,9 @@ Numbers = NDArray[np.int64]
 class Stage(Protocol):
     """A stretch of rounds of one kind."""
 
+    residual: NDArray[np.float32]
+    """What each client keeps for its next report (clients, d); (0, d) if nothing."""
+
     @property
     def rounds_at_a_time(self) -> int:
         """How many rounds to ask for in one call."""
@@ -183,6 +186,7 @@ class UpdateStage:
             residual_directory=residual_directory,
             factors=factors,
         )
+        self.residual = self._reports.residual
 
     def run(
         self, state: ServerState, epoch: int, clients: Numbers, ends: Numbers, keep: bool
@@ -214,6 +218,7 @@ class RecordStage:
     def __init__(self, training: Training, plan: Plan, people: Population) -> None:
         self._training, self._plan, self._people = training, plan, people
         self._reports = VectorReports(training.solution, people.clients, seed=training.seed)
+        self.residual = self._reports.residual
 
     def run(
         self, state: ServerState, epoch: int, clients: Numbers, ends: Numbers, keep: bool
@@ -252,7 +257,7 @@ class CompiledStage:
         self._sums = np.zeros((len(tables.units), places), dtype=np.int64)
         self._total = np.zeros(places)
         self.sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
-        self._residual = residual_for(solution, source.clients, residual_directory)
+        self.residual = residual_for(solution, source.clients, residual_directory)
         self._key = None if training.seed is None else philox_key(training.seed)
 
     @property
@@ -280,7 +285,7 @@ class CompiledStage:
             clients,
             ends,
             weights,
-            self._residual if len(self._residual) else None,
+            self.residual if len(self.residual) else None,
             fresh_seeds(len(clients)) if self._key is None else self._key,
             epoch,
             self._signs_of(solution, state.rounds, count),

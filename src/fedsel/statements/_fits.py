@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from fedsel.errors import InvalidArgument, SeededNoiseWarning, warn_user
@@ -168,14 +168,15 @@ def fit_statement(
     public_rows: int = 0,
     public_means: int = 0,
     fewest_reports: int = 0,
+    epochs: int | None = None,
 ) -> PrivacyStatement:
     """What a fit with this solution costs a client.
 
     ``released`` names what is computed from the reports alone, ``read`` the bounds that were not
     public, ``declared`` what a schema says, ``public_means`` how many features had one. The
-    smallest round had ``fewest_reports``.
+    smallest round had ``fewest_reports``, and a client reported in ``epochs``, or in all.
     """
-    privacy = solution.privacy
+    privacy = solution.privacy if epochs is None else replace(solution.privacy, epochs=epochs)
     but = " who does not know the seed" * seeded
     covered = [
         "every report: no report is more than e^ε times as likely under one content of the client"

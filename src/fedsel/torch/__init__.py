@@ -9,6 +9,7 @@ with needed("torch", "fedsel.torch"):
     import torch as _torch  # noqa: F401
 
 from fedsel.torch._gradients import ClientUpdates, Local
-from fedsel.torch._trainer import Communication, FederatedTrainer
+from fedsel.torch._settings import Communication
+from fedsel.torch._trainer import FederatedTrainer
 
 __all__ = ["ClientUpdates", "Communication", "FederatedTrainer", "Local"]

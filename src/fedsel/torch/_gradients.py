@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,12 +23,28 @@ from fedsel.preparation import Preparation
 from fedsel.sampling._batch import Outer, Part, rows_of
 from fedsel.simulation import Population
 from fedsel.torch._factored import Gradients
-from fedsel.torch._inputs import Inputs, Loss, as_tensor
+from fedsel.torch._inputs import Inputs, Loss
 from fedsel.torch._modules import Layout, Untouched, check_module
+from fedsel.torch._records import DatasetRecords, Records, TensorRecords, records_of
 
 CHUNK_BYTES = 2**26
 _COPIES = 2
 """What is held for a chunk, and what torch needs on the way to it."""
+
+
+@dataclass(frozen=True)
+class _OnScale:
+    """Flat records (N, features) on their public scale, read row by row."""
+
+    records: Records
+    inputs: Inputs
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.records), self.inputs.features
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        return self.inputs.records(self.records.read(rows)[0])
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,8 @@ class ClientUpdates:
     """The update of each client: the gradient of its mean loss, or its local training.
 
     A source of vectors for `fedsel.simulation.train_vectors`. Client i holds row i of X and y, or
-    the rows that ``partition`` gives it. ``reg`` adds λw to every gradient.
+    the rows that ``partition`` gives it; X may be a Dataset of both. ``reg`` adds λw to every
+    gradient.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> X, y = torch.eye(2), torch.zeros(2, 1)
@@ -64,15 +81,12 @@ class ClientUpdates:
     [[6.0, 0.0], [0.0, 10.0]]
     """
 
-    inputs: Inputs
-    population: Population
-
     def __init__(
         self,
         module: nn.Module,
         loss: Loss,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         partition: Clients | None = None,
         local: Local | None = None,
@@ -91,12 +105,13 @@ class ClientUpdates:
         parameter = next(p for p in module.parameters() if p.requires_grad)
         self.device = parameter.device if device is None else torch.device(device)
         self._dtype = parameter.dtype
-        self.X, self.y = as_tensor("X", X, parameter.dtype), as_tensor("y", y, parameter.dtype)
-        if len(self.X) != len(self.y) or len(self.X) == 0:
-            raise InvalidArgument("y", f"{len(self.y)} targets", f"one a record: {len(self.X)}")
+        given = isinstance(X, TensorRecords | DatasetRecords)
+        self.records: Records = X if given else records_of(X, y, parameter.dtype)
+        self.inputs: Inputs | None = None
+        self.preparation: Preparation | None = None
         self.partition = partition
-        if partition is not None and int(partition.order.max()) >= len(self.X):
-            raise InvalidArgument("partition", repr(partition), f"of {len(self.X)} records")
+        if partition is not None and int(partition.order.max()) >= len(self.records):
+            raise InvalidArgument("partition", repr(partition), f"of {len(self.records)} records")
         self.scales = self.layout.scales(clip_scale)
         self._frozen = {
             name: p.detach().to(self.device)
@@ -109,8 +124,8 @@ class ClientUpdates:
         self._updates = vmap(self._update, in_dims=dims)
         self._classes = (
             loss is nn.functional.cross_entropy
-            and self.y.ndim == 1
-            and not self.y.is_floating_point()
+            and self.records.like[1].ndim == 1
+            and not self.records.like[1].is_floating_point()
         )
         self._untouched = Untouched(module, loss)
         self._gradients: Gradients | None = None
@@ -127,7 +142,7 @@ class ClientUpdates:
 
     def _made_up(self, seed: int) -> tuple[torch.Tensor, ...]:
         """Records of two clients that nobody is: only shape and type are those of true ones."""
-        x, y = torch.zeros_like(self.X[:1]), torch.zeros_like(self.y[:1])
+        x, y = self.records.like
         if x.is_floating_point():
             # In [0, 1): taken as numbers of words they are all 0, which every embedding has.
             x = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)).to(x.dtype)
@@ -156,19 +171,23 @@ class ClientUpdates:
 
     @property
     def clients(self) -> int:
-        return len(self.X) if self.partition is None else self.partition.n
+        return len(self.records) if self.partition is None else self.partition.n
 
-    def on_scale(self, inputs: Inputs, flat: Any) -> ClientUpdates:
-        """The same clients, their inputs made of flat records (n, features) on a public scale."""
-        other, own = copy(self), self.partition
+    @property
+    def population(self) -> Population:
+        """The clients with their records on the public scale, which are read when asked for."""
+        own, flat = self.partition, _OnScale(self.records, cast(Inputs, self.inputs))
         order, starts = (None, None) if own is None else (own.order, own.starts)
-        other.inputs, other.population = inputs, Population(flat, self.y, order, starts)
-        other.X = as_tensor("X", inputs.shaped(flat), self._dtype)
+        return Population(flat, np.empty(0), order, starts)
+
+    def on_scale(self, inputs: Inputs, preparation: Preparation) -> ClientUpdates:
+        """The same clients, after each has put its inputs on a public scale and prepared them."""
+        other = copy(self)
+        other.inputs, other.preparation = inputs, preparation
         return other
 
     def prepared(self, preparation: Preparation, /) -> ClientUpdates:
-        """The same clients after each of them has prepared its records."""
-        return self.on_scale(self.inputs, preparation.records(self.population.X))
+        return self.on_scale(cast(Inputs, self.inputs), preparation)
 
     def receive(self, weights: NDArray[np.float64], /) -> None:
         self._weights = self._tensors(weights)
@@ -205,18 +224,20 @@ class ClientUpdates:
     def _records(self, clients: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
         """X (n, s, …), y (n, s, …) and, unless each holds one record, which are there (n, s)."""
         if self.partition is None:
-            rows = torch.from_numpy(clients)
-            return (
-                self.X[rows].unsqueeze(1).to(self.device),
-                self.y[rows].unsqueeze(1).to(self.device),
-            )
+            return self._read(clients[:, None])
         starts, sizes = self.partition.starts[clients], self.partition.sizes[clients]
         place = np.arange(int(sizes.max()))
         there = place < sizes[:, None]
         # Where a client has fewer records than the largest, its first one stands in with weight 0.
-        rows = torch.from_numpy(self.partition.order[starts[:, None] + np.where(there, place, 0)])
-        present = torch.from_numpy(there).to(self.device)
-        return self.X[rows].to(self.device), self.y[rows].to(self.device), present
+        rows = self.partition.order[starts[:, None] + np.where(there, place, 0)]
+        return *self._read(rows), torch.from_numpy(there).to(self.device)
+
+    def _read(self, rows: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and targets (n, s, …) of records (n, s), as clients train on them."""
+        x, y = self.records.read(rows)
+        if self.inputs is not None and self.preparation is not None:
+            x = self.inputs.prepared(x.flatten(0, 1), self.preparation).reshape(x.shape)
+        return x.to(self.device), y.to(self.device)
 
     def _update(
         self, weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor, *there: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.func import functional_call
 
-from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.torch._modules import Layout, Untouched
+from fedsel.torch._records import Records
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """loss(outputs (n, …), targets (n, …)) → the mean loss, a scalar."""
@@ -86,17 +87,20 @@ class Inputs:
             public_mean = np.reshape(public_mean, -1)
         return PublicMeans.of(public_mean, self.scale)
 
+    def check_shape(self, name: str, X: torch.Tensor) -> None:
+        """Refuse inputs (n, …) of another shape."""
+        if tuple(X.shape[1:]) != self.shape:
+            raise InvalidArgument(name, f"of shape {tuple(X.shape[1:])}", f"{self.shape}, as X")
+
     def records(self, X: torch.Tensor) -> NDArray[np.float32]:
         """Inputs (n, …) as flat records (n, features) on the public scale."""
-        if tuple(X.shape[1:]) != self.shape:
-            raise InvalidArgument("X", f"of shape {tuple(X.shape)}", f"(n, {self.shape}) as in fit")
         flat = X.detach().cpu().reshape(len(X), -1).numpy()
         scaled: NDArray[np.float32] = self.scale.apply(flat)
         return scaled
 
-    def shaped(self, records: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Flat records as the module takes them: (n, …)."""
-        return records.reshape(len(records), *self.shape)
+    def prepared(self, X: torch.Tensor, preparation: Preparation) -> torch.Tensor:
+        """Raw inputs (n, …) as clients train on them, in their type."""
+        return torch.from_numpy(preparation.records(self.records(X))).to(X.dtype).reshape(X.shape)
 
     def folded(self, weights: Doubles, preparation: Preparation) -> Doubles:
         """Weights (d,) of a module on raw inputs, from those of one on prepared inputs.
@@ -131,8 +135,9 @@ class Inputs:
         preparation = Preparation(np.full(self.features, 0.75), centre, 0.0, False)
         weights = layout.read(module)
         raw = scaled / self.scale.factor + self.scale.centre
-        expected = _outputs(module, layout, weights, self._like(scaled / 0.75 - centre, X))
-        made = _outputs(module, layout, self.folded(weights, preparation), self._like(raw, X))
+        with Untouched(module):
+            expected = _outputs(module, layout, weights, self._like(scaled / 0.75 - centre, X))
+            made = _outputs(module, layout, self.folded(weights, preparation), self._like(raw, X))
         return bool(torch.allclose(made, expected, rtol=1e-3, atol=1e-4))
 
     def _like(self, rows: Doubles, X: torch.Tensor) -> torch.Tensor:
@@ -187,7 +192,7 @@ def _outputs(
         part = torch.from_numpy(weights[place]).to(parameter.device, parameter.dtype)
         own[name] = part.reshape(parameter.shape)
     device = next(iter(own.values())).device
-    with torch.no_grad(), Untouched(module):
+    with torch.no_grad():
         outputs: torch.Tensor = functional_call(module, own, (inputs.to(device),))
     return outputs
 
@@ -200,23 +205,20 @@ class ModuleJudge:
         module: nn.Module,
         loss: Loss,
         reg: float,
-        test: tuple[Any, Any],
+        test: Records,
         inputs: Inputs | None,
         known: Preparation | None,
     ) -> None:
         self._module, self._loss, self._reg, self._inputs = module, loss, reg, inputs
-        dtype = next(module.parameters()).dtype
-        self._X, self._y = (as_tensor("eval_set", part, dtype) for part in test)
+        self._records, self._preparation = test, known
         self._layout, self._untouched = Layout(module), Untouched(module, loss)
-        if inputs is not None and known is not None:
-            self._flat = known.records(inputs.records(self._X))
-            self._X = as_tensor("eval_set", inputs.shaped(self._flat), dtype)
+        if inputs is not None:
+            inputs.check_shape("eval_set", test.like[0])
 
     def prepared(self, preparation: Preparation) -> ModuleJudge:
         """The same judge, its records prepared as clients prepare theirs."""
         other = copy(self)
-        shaped = cast(Inputs, self._inputs).shaped(preparation.records(self._flat))
-        other._X = as_tensor("eval_set", shaped, self._X.dtype)
+        other._preparation = preparation
         return other
 
     def __call__(self, weights: NDArray[np.float64], /) -> tuple[list[float], list[float]]:
@@ -224,14 +226,14 @@ class ModuleJudge:
         return [hit for hit, _ in results], [loss for _, loss in results]
 
     def _judged(self, weights: NDArray[np.float64]) -> tuple[float, float]:
-        device, count = next(self._module.parameters()).device, len(self._X)
-        self._layout.write(self._module, weights)
-        hits = total = 0.0
-        with torch.no_grad(), self._untouched:
+        count, hits, total = len(self._records), 0.0, 0.0
+        with self._untouched:
             for at in range(0, count, _JUDGED_AT_A_TIME):
-                part = slice(at, at + _JUDGED_AT_A_TIME)
-                x, t = self._X[part].to(device), self._y[part].to(device)
-                outputs = self._module(x)
+                x, t = self._records.read(np.arange(at, min(at + _JUDGED_AT_A_TIME, count)))
+                if self._inputs is not None and self._preparation is not None:
+                    x = self._inputs.prepared(x, self._preparation)
+                outputs = _outputs(self._module, self._layout, weights, x)
+                t = t.to(outputs.device)
                 total += float(self._loss(outputs, t)) * len(x)
                 hits += hits_of(outputs, t)
         penalty = self._reg / 2 * float(weights @ weights)
@@ -262,18 +264,3 @@ def hits_of(outputs: torch.Tensor, targets: torch.Tensor) -> int:
     if outputs.ndim == 1 or outputs.shape[1] == 1:
         return int(((outputs.reshape(-1) >= 0) == (targets.reshape(-1) > 0)).sum())
     return int((outputs.argmax(dim=1) == targets).sum())
-
-
-def as_tensor(name: str, values: Any, dtype: torch.dtype) -> torch.Tensor:
-    """Records or targets as a tensor on the CPU: integers stay, floats become ``dtype``."""
-    try:
-        tensor = torch.as_tensor(values).detach().cpu()
-    except (TypeError, ValueError, RuntimeError):
-        raise InvalidData(f"{name}: must be a tensor or an array of numbers") from None
-    if tensor.is_complex() or tensor.ndim == 0:
-        raise InvalidData(f"{name}: must be real, with one row a record")
-    if tensor.is_floating_point():
-        tensor = tensor.to(dtype)
-        if not bool(torch.isfinite(tensor).all()):
-            raise InvalidData(f"{name}: every entry must be finite")
-    return tensor

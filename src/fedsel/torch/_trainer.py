@@ -2,50 +2,53 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fedsel._internal.progress import note
 from fedsel.advising import warn_about_clients
-from fedsel.auto import PublicFacts, PublicRecords, plan_run
 from fedsel.data.partition import by_groups
-from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
-from fedsel.preparation import Plan, Preparation
-from fedsel.preparation._plan import ON_RECORDS
-from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
+from fedsel.errors import InvalidArgument
+from fedsel.preparation import Preparation
 from fedsel.server._step import Course, ServerState
-from fedsel.simulation import History, Simulation, Training
-from fedsel.simulation._account import spend
-from fedsel.solutions import Privacy, Solution
-from fedsel.statements._fits import SEED_UNDOES, PrivacyStatement, fit_statement, warn_about_seed
-from fedsel.torch._gradients import ClientUpdates, Local
-from fedsel.torch._inputs import NEEDED, Inputs, Loss, ModuleJudge, as_tensor, outputs_of
-from fedsel.torch._modules import Layout, check_module, seems_trained
+from fedsel.simulation import Round, Simulation, Training
+from fedsel.simulation._account import charge
+from fedsel.statements._fits import warn_about_seed
+from fedsel.torch import _state
+from fedsel.torch._gradients import ClientUpdates
+from fedsel.torch._inputs import Inputs, ModuleJudge, outputs_of
+from fedsel.torch._records import Records, records_of
+from fedsel.torch._settings import Settings
+from fedsel.torch._state import Progress
+from fedsel.tracking import Callbacks, Tracking
 
-Start = Literal["random", "trained"]
-
-
-@dataclass(frozen=True)
-class Communication:
-    """What one client sends in one round, beside the whole gradient in float32."""
-
-    bits: int
-    full_bits: int
-
-    @property
-    def saving(self) -> float:
-        """How many times shorter a report is than the gradient."""
-        return self.full_bits / self.bits if self.bits else math.inf
+Evaluate = Literal["rounds", "epochs", "end"]
 
 
-class FederatedTrainer:
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A fit in progress, and what it needs beside its simulation."""
+
+    simulation: Simulation
+    records: Records
+    clients: int
+    judge: ModuleJudge | None
+    inputs: Inputs | None
+    known: Preparation | None
+    before: Preparation | None
+    facts: dict[str, str]
+    begun: int  # rounds that an earlier process has played
+
+
+@final
+class FederatedTrainer(Settings):
     """Train a module in place on private reports of its clients.
 
     Parameters
@@ -138,175 +141,108 @@ class FederatedTrainer:
     True
     """
 
-    history: History
     spent: float
-    recipe: Recipe
-    solution: Solution
-    preparation: Preparation | None
-    _grouped = False
-    _keeps_start = False
-    _public_means = 0
-
-    def __init__(
-        self,
-        module: nn.Module,
-        loss: Loss = nn.functional.cross_entropy,
-        *,
-        epsilon: Epsilon | None = None,
-        solution: str | Solution = RECOMMENDED,
-        learning_rate: float | Auto = AUTO,
-        batch: int | float = 0.01,
-        epochs: int = 1,
-        local: Local | None = None,
-        reg: float = 0.0,
-        clip_scale: Mapping[str, float] | None = None,
-        averaging: float | Auto = AUTO,
-        norm: float = 1.0,
-        start: Start | Auto = AUTO,
-        feature_range: Any = None,
-        centre: float | Auto = AUTO,
-        spread: float | Auto = AUTO,
-        public_mean: Any = None,
-        chunk: int | None = None,
-        seed: int | None = None,
-        device: torch.device | str | None = None,
-        residual_directory: Path | None = None,
-        **recipe: Any,
-    ) -> None:
-        check_module(module)
-        self.module, self.loss, self.layout = module, loss, Layout(module)
-        if isinstance(batch, float) and not 0 < check_finite("batch", batch) <= 1:
-            raise InvalidArgument("batch", batch, "a share in (0, 1] or a count ≥ 1")
-        self.batch = batch if isinstance(batch, float) else check_count("batch", batch)
-        self.local, self.clip_scale, self.chunk = local, clip_scale, chunk
-        self.layout.scales(clip_scale)
-        self.norm = check_positive("norm", norm)
-        if start not in (AUTO, *get_args(Start)):
-            raise InvalidArgument("start", start, f"one of {', '.join((AUTO, *get_args(Start)))}")
-        self.start = start
-        self._reached: tuple[NDArray[np.float64], ServerState] | None = None
-        self.seed = None if seed is None else check_count("seed", seed, least=0)
-        self.device, self.residual_directory = device, residual_directory
-        self._composed = solution if isinstance(solution, Solution) else None
-        parameters = {"learning_rate": learning_rate, "averaging": averaging, "reg": reg, **recipe}
-        parameters |= {"centre": centre, "spread": spread}
-        if self._composed is None:
-            parameters |= {"solution": solution, "epsilon": epsilon}
-        elif self._composed.dim != self.layout.dim or self._composed.epochs != epochs:
-            actual = f"dim = {self._composed.dim}, epochs = {self._composed.epochs}"
-            allowed = f"dim = {self.layout.dim}, epochs = {epochs}"
-            raise InvalidArgument("solution", actual, allowed)
-        else:
-            parameters |= {"solution": "NP"}  # what is automatic in it, a composed solution has
-        self.asked = Recipe.of({**parameters, "epochs": epochs})
-        self.feature_range, self.preparation = feature_range, None
-        self.public_mean = public_mean
-        if public_mean is not None and feature_range is None:
-            allowed = "omitted without feature_range, the public bounds of the inputs"
-            raise InvalidArgument("public_mean", public_mean, allowed)
-        self._plan: Plan | None = None
-        self.history = History()
-        if feature_range is None:
-            self._refuse_preparing("without feature_range, the public bounds of the inputs")
-        if self._composed is not None:
-            self._refuse_preparing("with a composed solution: give it by its name")
-        # Refuse wrong names and parameters before there is any data.
-        self._decide(batch=1000, rounds=100, classes=2)
-
-    def _refuse_preparing(self, where: str) -> None:
-        for name in ("centre", "spread"):
-            if getattr(self.asked, name) not in (AUTO, 0.0):
-                raise InvalidArgument(name, getattr(self.asked, name), f"0 {where}")
-
-    def _decide(
-        self, batch: int, rounds: int, classes: int, inputs: Inputs | None = None
-    ) -> PublicFacts:
-        """Fix the solution and all numbers of the run, from public quantities alone."""
-        if not self.history.rounds:  # later it was trained here
-            kept = seems_trained(self.module) if self.start == AUTO else self.start == "trained"
-            self._keeps_start = kept
-        records, begins = None, self.preparation is None
-        if inputs is not None:
-            given = self.public_mean is not None and begins
-            records = PublicRecords(
-                inputs.scale,
-                inputs.means(self.public_mean) if given else None,
-                # What is known is not learnt again.
-                learnable=inputs.foldable and self._composed is None and begins,
-            )
-            if records.means is not None:
-                self._public_means = int(records.means.given.sum())
-        facts = PublicFacts(
-            dim=self.layout.dim,
-            clients=batch,
-            rounds=rounds,
-            norm=self.norm,
-            classes=max(2, classes),
-            model="network",
-            trained=self._keeps_start,
-            features=None if inputs is None else inputs.features,
-        )
-        run = plan_run(self.asked, facts, records, solution=self._composed)
-        self.recipe, self.solution, self._plan = run.recipe, run.solution, run.preparation
-        return run.facts
-
-    @property
-    def privacy(self) -> Privacy:
-        """The exact ε of a report and of all reports of a client."""
-        known = self.solution.privacy
-        if self._plan is not None and self._plan.rounds:
-            note = f"{known.note}; clients of the first {self._plan.rounds} rounds {ON_RECORDS}"
-            known = replace(known, note=note)
-        if self.seed is None or math.isinf(known.per_report):
-            return known
-        return replace(known, note=f"{known.note}; it does not hold against {SEED_UNDOES}")
-
-    @property
-    def statement(self) -> PrivacyStatement:
-        """What a fit costs a client, what is covered and what is not; ``to_html()`` is a page."""
-        return fit_statement(
-            self.solution,
-            released="the parameters of the module, history without eval_set, and predictions",
-            grouped=self._grouped,
-            seeded=self.seed is not None,
-            prepared=self._plan is not None and self._plan.rounds > 0,
-            public_means=self._public_means,
-            fewest_reports=self.history.fewest_reports,
-        )
-
-    @property
-    def communication(self) -> Communication:
-        """What one client sends in one round."""
-        return Communication(self.solution.bits, 32 * self.layout.dim)
+    _progress: Progress | None = None
+    _resumes = False
+    _reached: tuple[NDArray[np.float64], ServerState] | None = None
 
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         groups: Any = None,
-        eval_set: tuple[Any, Any] | None = None,
+        eval_set: Any = None,
         *,
-        evaluate: Literal["rounds", "epochs", "end"] = "epochs",
+        evaluate: Evaluate = "epochs",
+        callbacks: Callbacks | None = None,
         advance: Callable[[int], object] | None = None,
     ) -> Self:
         """Train on clients: rows of X, or groups of rows with the same value in ``groups``.
 
-        ``eval_set`` = (X, y) judges the model after rounds, epochs or at the end; ``advance`` is
-        called after each round. The module's parameters are where training starts and ends.
-        """
-        if groups is not None and len(groups) != len(X):
-            raise InvalidArgument("groups", f"{len(groups)} values", f"one a record: {len(X)}")
-        partition = None if groups is None else by_groups(groups)
-        self._grouped = partition is not None
+        X and y are arrays or tensors; or X is a map-style Dataset, or a DataLoader of one, of items
+        (x, y) or (x, y, group), which are read when a client's round comes. ``eval_set``, a pair
+        (X, y) or a Dataset, judges the model after rounds, epochs or at the end. ``callbacks`` are
+        called after every round (`fedsel.tracking`), ``advance`` with the number of rounds done.
 
-        if self.feature_range is not None:  # whole numbers, too, are on a scale
-            dtype = next(self.module.parameters()).dtype
-            X = as_tensor("X", X, dtype).to(dtype)
+        The module's parameters are where training starts and ends. If it is interrupted, they are
+        the model after the last whole round.
+        """
+        tracking = Tracking(callbacks)
+        run = self._begin(X, y, groups, eval_set)
+        planned = run.simulation.training.planned_rounds(run.clients) - run.begun
+        with nullcontext(advance) if advance else note("training", planned) as done:
+            try:
+                for _ in self._played(run, evaluate, tracking, publish=bool(tracking)):
+                    done(1)
+            finally:
+                self._publish(run)
+        return self
+
+    def rounds(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        eval_set: Any = None,
+        *,
+        evaluate: Evaluate = "rounds",
+        callbacks: Callbacks | None = None,
+    ) -> Iterator[Round]:
+        """Train as `fit` does, one round for each step of your own loop.
+
+        After each round the module holds the model, and `history`, `statement` and `state_dict`
+        speak of the rounds so far. You may leave the loop at any time.
+
+        >>> X = torch.randn(400, 3)
+        >>> trainer = FederatedTrainer(nn.Linear(3, 2), epsilon=2.0, batch=100)
+        >>> for record in trainer.rounds(X, (X[:, 0] > 0).long()):
+        ...     if record.round == 2:
+        ...         break
+        >>> record.reports, trainer.statement.total
+        (100, 2.0)
+        """
+        tracking = Tracking(callbacks)
+        run = self._begin(X, y, groups, eval_set)
+        return self._played(run, evaluate, tracking, publish=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that `load_state_dict` needs: tensors and plain values, for ``torch.save``.
+
+        It holds the trainable parameters, and of the last run what it needs to go on: the server's
+        state, the order of clients and the history. It holds no record, but two things that are not
+        for release: the seed, and the residuals that clients keep if the solution accumulates over
+        several epochs.
+        """
+        return _state.saved(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Take up a state of a trainer with the same settings and module.
+
+        If its run was not over, the next `fit` or `rounds` goes on with it, and needs the same
+        clients. With the same seed the result is the same, to the bit.
+        """
+        _state.restore(self, state)
+        return self
+
+    # --- a run ----------------------------------------------------------------------------------
+
+    def _begin(self, X: Any, y: Any, groups: Any, eval_set: Any) -> _Run:
+        """Check everything, and decide everything from public facts, before ε is spent."""
+        dtype = next(self.module.parameters()).dtype
+        # Whole numbers, too, are on a scale.
+        records = records_of(X, y, dtype, floats=self.feature_range is not None)
+        if groups is not None and records.groups is not None:
+            raise InvalidArgument("groups", "groups beside those of X", "given once")
+        groups = records.groups if groups is None else groups
+        if groups is not None and len(groups) != len(records):
+            raise InvalidArgument(
+                "groups", f"{len(groups)} values", f"one a record: {len(records)}"
+            )
+        partition = None if groups is None else by_groups(groups)
         updates = ClientUpdates(
             self.module,
             self.loss,
-            X,
-            y,
+            records,
             partition=partition,
             local=self.local,
             # λ is public: clients must not add it where it would decide ties.
@@ -315,32 +251,35 @@ class FederatedTrainer:
             chunk=self.chunk,
             device=self.device,
         )
+        clients, past = updates.clients, self._progress if self._resumes else None
         share = isinstance(self.batch, float)
-        batch = max(1, round(self.batch * updates.clients)) if share else int(self.batch)
-        rounds = self.solution.epochs * -(-updates.clients // batch)
-        inputs = self._inputs(updates.X)
-        facts = self._decide(batch, rounds, outputs_of(self.module, updates.X), inputs)
-        known = self.preparation or (None if inputs is None else inputs.unprepared)
-
-        # What is wrong with eval_set is said before anything is spent.
-        reg = self.recipe.reg
+        batch = max(1, round(self.batch * clients)) if share else int(self.batch)
+        before = self.preparation if past is None else past.before
+        like = records.like[0]
+        inputs = self._inputs(like)
+        rounds = self.solution.epochs * -(-clients // batch)
+        facts = self._decide(batch, rounds, outputs_of(self.module, like), inputs, before)
+        known = before or (None if inputs is None else inputs.unprepared)
+        public = {"clients": clients, "rounds": rounds, "groups": partition is not None}
+        described = {name: repr(value) for name, value in {**public, **vars(self.recipe)}.items()}
+        if past is not None:
+            _state.check_same(past.facts, described, "these records give")
         judge = None
         if eval_set is not None:
-            judge = ModuleJudge(self.module, self.loss, reg, eval_set, inputs, known)
-        if self.local is None and not self.history.rounds:  # fits of one trainer add up
+            test = _evaluation(eval_set, dtype, floats=self.feature_range is not None)
+            judge = ModuleJudge(self.module, self.loss, self.recipe.reg, test, inputs, known)
+        self._grouped = partition is not None
+        if self.local is None and not self.history.epochs_heard:  # fits of one trainer add up
             classifies = self.loss is nn.functional.cross_entropy
             classifies |= isinstance(self.loss, nn.CrossEntropyLoss)
             warn_about_clients(
                 self.solution,
                 facts,
-                clients=updates.clients,
+                clients=clients,
                 epochs=self.solution.epochs,
                 classes=facts.classes if classifies else None,
                 grouped=self._grouped,
             )
-        if self.seed is not None:
-            warn_about_seed("seed", self.solution.privacy)
-        self.spent = spend(updates.X.detach().cpu().numpy(), self.solution.privacy)
         training = Training(
             self.solution,
             float(self.recipe.learning_rate),
@@ -351,18 +290,60 @@ class FederatedTrainer:
             plan=self._plan,
         )
         if inputs is not None and known is not None:
-            updates = updates.on_scale(inputs, known.records(inputs.records(updates.X)))
-        start = self._start(inputs)
-        run = Simulation(training, updates, start, self.residual_directory)
-        self.history = run.play(None, judge, evaluate=evaluate, advance=advance)
+            updates = updates.on_scale(inputs, known)
+        start = self._start(inputs) if past is None else past.state
+        simulation = Simulation(training, updates, start, self.residual_directory)
+        if past is not None:
+            simulation.resume(past.order, past.past, past.residual)
+        run = (simulation, records, clients, judge, inputs, known, before, described)
+        return _Run(*run, begun=simulation.state.rounds)
+
+    def _played(
+        self, run: _Run, evaluate: Evaluate, tracking: Tracking, *, publish: bool
+    ) -> Iterator[Round]:
+        """Charge the run, play its rounds, and remember after each how far it has come."""
+        simulation, training = run.simulation, run.simulation.training
+        planned = training.planned_rounds(run.clients)
+        if tracking:
+            tracking.start(training.run_of("FederatedTrainer", run.clients, self.recipe))
+        if self.seed is not None:
+            warn_about_seed("seed", self.solution.privacy)
+        epochs = self.solution.epochs
+        left = epochs - run.begun * epochs // planned  # an epoch that was begun counts as a whole
+        self.spent = charge(run.records.digests, replace(self.solution.privacy, epochs=left))
+        self._resumes = False
+        try:
+            for row in simulation.rounds(judge=run.judge, evaluate=evaluate):
+                self._progress = Progress(
+                    run.facts,
+                    simulation.order,
+                    simulation.state,
+                    simulation.past,
+                    run.before,
+                    simulation.stage.residual,
+                    finished=row.round == planned,
+                )
+                if publish:
+                    self._publish(run)
+                if tracking:
+                    tracking.round(row, float(np.linalg.norm(self.history.weights)))
+                yield row
+        finally:
+            if tracking:
+                tracking.end(self.history)
+
+    def _publish(self, run: _Run) -> None:
+        """Let module, history and preparation be those after the rounds so far."""
+        if run.simulation.state.rounds == run.begun:  # nothing was spent
+            return
+        self.history = run.simulation.history
         weights = self.history.weights
-        if inputs is not None and known is not None:
-            self.preparation = self.history.preparation or known
-            weights = inputs.folded(weights, self.preparation)
+        if run.inputs is not None and run.known is not None:
+            self.preparation = self.history.preparation or run.known
+            weights = run.inputs.folded(weights, self.preparation)
         self.layout.write(self.module, weights)
         if self._keeps_start:
-            self._reached = self.layout.read(self.module), run.state
-        return self
+            self._reached = self.layout.read(self.module), run.simulation.state
 
     def _start(self, inputs: Inputs | None) -> ServerState:
         """The state that training begins with: the module's parameters, or where it was."""
@@ -375,22 +356,19 @@ class FederatedTrainer:
         state = ServerState.begin(weights)
         return replace(state, course=resumed(course, weights)) if self._keeps_start else state
 
-    def _inputs(self, X: torch.Tensor) -> Inputs | None:
-        if self.feature_range is None:
-            return None
-        inputs = Inputs.of(self.feature_range, self.module, self.layout, X)
-        if not inputs.foldable:
-            self._refuse_preparing(NEEDED.format("the centre"))
-        return inputs
-
     def __getstate__(self) -> dict[str, Any]:
-        # Whether a record was fitted before is private, and no ε covers it.
-        return {name: value for name, value in vars(self).items() if name != "spent"}
+        # Whether a record was fitted before is private, and no ε covers it; so are residuals.
+        dropped = ("spent", "_progress", "_resumes")
+        return {name: value for name, value in vars(self).items() if name not in dropped}
 
-    @property
-    def rate(self) -> float:
-        """α, as it was used or would be."""
-        return float(self.recipe.learning_rate)
+
+def _evaluation(eval_set: Any, dtype: torch.dtype, *, floats: bool) -> Records:
+    X, y = eval_set, None
+    if isinstance(eval_set, tuple | list):
+        if len(eval_set) != 2:
+            raise InvalidArgument("eval_set", f"{len(eval_set)} parts", "(X, y) or a Dataset")
+        X, y = eval_set
+    return records_of(X, y, dtype, floats=floats, name="eval_set")
 
 
 def resumed(course: Course | None, weights: NDArray[np.float64]) -> Course:
