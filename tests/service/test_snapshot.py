@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("processes")
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("/v1/model.json", "_model_parts"), ("/v1/rounds", "_rounds")]
+    ("path", "name"), [("/v1/model.json", "_trained"), ("/v1/rounds", "_rounds")]
 )
 def test_large_answers_are_made_once_and_hold_nobody_up(quick_path, monkeypatch, path, name):
     made, goes_on, original = [], threading.Event(), getattr(RunSnapshot, name)
