@@ -45,12 +45,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fedsel import Solution
 from fedsel._internal.progress import Bar
 from fedsel.auto import AVERAGING
-from fedsel.experiments import Cell, Spec, override
+from fedsel.experiments import Cell
 from fedsel.mechanisms.central._budget import gaussian_distance, proved_budget
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.simulation._validation import fifths
 from reproduction.datasets import Published
+from reproduction.paper import paper_spec
 
 DATASETS = ("adult", "kdd", "syn-L")
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -71,7 +72,7 @@ def cell_of(dataset: str, runs: int, members: int, rounds: int, **more: Any) -> 
     bounds = {} if dataset.startswith("syn") else {"scale": "unit", "intercept": True}
     spec = {"dataset": dataset, "protocol": "holdout", "repeats": runs, "solutions": (RECOMMENDED,)}
     changes = {**spec, **bounds, "batch": -(-members // rounds), **more}
-    return next(override(Spec(), changes).cells())
+    return next(paper_spec(changes).cells())
 
 
 class Comparison:

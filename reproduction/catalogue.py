@@ -13,10 +13,11 @@ from itertools import product
 from typing import Any
 
 from fedsel import InvalidArgument
-from fedsel.experiments import SPEC_NAMES, Cell, Spec, Task, override
+from fedsel.experiments import SPEC_NAMES, Cell, Spec, Task
 from reproduction.measures.bounds import MaxError
 from reproduction.measures.timing import ClientTime
 from reproduction.measures.variance import UpdateVariance
+from reproduction.paper import paper_spec
 
 PAPER = (
     "table1",
@@ -172,7 +173,7 @@ def specs_of(table: Mapping[str, Any]) -> Iterator[Spec]:
     axes = [n for n, v in table.items() if isinstance(v, list) and n not in _OF_ONE_SPEC]
     fixed = {name: value for name, value in table.items() if name not in axes}
     for values in product(*(table[name] for name in axes)):
-        yield override(Spec(), {**fixed, **dict(zip(axes, values, strict=True))})
+        yield paper_spec({**fixed, **dict(zip(axes, values, strict=True))})
 
 
 def _cells(table: Table) -> Iterator[Cell]:

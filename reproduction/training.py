@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedsel.experiments import Finished, Spec, Store, override, sweep, tidy, write_csv
+from fedsel.experiments import Finished, Store, sweep, tidy, write_csv
 from fedsel.pages import Table
 from reproduction.console import (
     App,
@@ -25,6 +25,7 @@ from reproduction.console import (
     pairs,
 )
 from reproduction.datasets import Published
+from reproduction.paper import paper_spec
 from reproduction.run import weight
 
 app = App()
@@ -59,7 +60,7 @@ def run(
     """
     given = {"dataset": dataset, "solutions": solution, "epsilons": epsilon, "models": model}
     chosen = {name: value for name, value in given.items() if value}
-    spec = override(Spec(), {**chosen, **dict(pairs(changes))})
+    spec = paper_spec({**chosen, **dict(pairs(changes))})
     check_folder("--out", out)
     source = Published(directory)
     Published(directory, notes().print).data(spec.dataset, spec.draw)

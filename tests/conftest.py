@@ -6,6 +6,7 @@ Statistical tests have fixed seeds and a false-alarm rate of 1e-9 each, far belo
 import gc
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -37,6 +38,21 @@ def _own_account_of_fits(monkeypatch):
     from fedsel.simulation import _account
 
     monkeypatch.setattr(_account, "RECORDS", _account.RecordAccount())
+
+
+@pytest.fixture
+def own_solutions_forgotten():
+    """What a test imports and registers is gone after it."""
+    from fedsel.solutions import names, unregister
+
+    known, modules, path = set(names()), set(sys.modules), list(sys.path)
+    yield
+    for name in set(names()) - known:
+        unregister(name)
+    for module in set(sys.modules) - modules:
+        if str(getattr(sys.modules[module], "__file__", "")).startswith(tempfile.gettempdir()):
+            del sys.modules[module]
+    sys.path[:] = path
 
 
 def pytest_make_parametrize_id(val, argname):

@@ -73,6 +73,7 @@ def test_python_blocks_run_in_order(page, capsys):
             exec(block.text, scope)
 
 
+@pytest.mark.usefixtures("own_solutions_forgotten")
 @pytest.mark.parametrize("page", of(TOURS))
 def test_a_tour_can_be_followed_from_beginning_to_end(page, tmp_path, monkeypatch, capsys):
     """All of it, in an empty folder: files, commands and Python, but for pip."""

@@ -8,16 +8,16 @@ by public bounds alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.experiments import paper_settings
 from fedsel.pages import Cell, Table, epsilon_axis, legend_below, palette
 from fedsel.solutions import names
 from reproduction import figures
-from reproduction.paper import RECOMMENDED
+from reproduction.paper import RECOMMENDED, paper_spec
 from reproduction.results import Row, Rows, choose, gap, values_of
 from reproduction.views.base import Picture, plain
 from reproduction.views.choosing import (
@@ -63,12 +63,13 @@ def as_tuned(rows: Rows) -> list[Row]:
 
 def as_in_the_paper(rows: Rows) -> list[Row]:
     """Rows on records with the scale and intercept of table 3."""
-    kept = []
-    for row in rows:
-        setting = paper_settings(row["dataset"])
-        if (row["scale"], row["intercept"]) == (setting.scale, setting.intercept):
-            kept.append(row)
-    return kept
+    return [row for row in rows if (row["scale"], row["intercept"]) == _records_of(row["dataset"])]
+
+
+@cache
+def _records_of(dataset: str) -> tuple[str, bool]:
+    cell = next(paper_spec({"dataset": dataset}).cells())
+    return cell.scale, cell.intercept
 
 
 def on_bounds(rows: Rows, *, prepared: bool) -> list[Row]:

@@ -41,10 +41,10 @@ def of_a_strategy(folder):
     from flwr.app import ArrayRecord
 
     from fedsel.flower._session import Session
-    from fedsel.server._planned import Planned
+    from fedsel.server._plan import ServerPlan
     from fedsel.wire import Intent
 
-    planned = Planned(Recipe("J", epsilon=1.0), nodes=2)
+    planned = ServerPlan(Recipe("J", epsilon=1.0), nodes=2)
     session = Session.open(ArrayRecord([np.zeros(3)]), 1.0, planned, folder, Intent("", ""))
     session.server.close()
 

@@ -1,12 +1,15 @@
 """Outlooks: their alignment against simulated clients, their budgets, their ranks."""
 
+from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import pytest
 
-from fedsel import InvalidArgument, advise, solution
+from fedsel import InvalidArgument, Rotated, advise, solution
 from fedsel.advising import Updates, moments
 from fedsel.advising._outlook import NAMES, simulate
+from fedsel.solutions import register, unregister
 from tests.advising.test_advice import ADULT
 
 
@@ -115,3 +118,30 @@ def test_check_compares_every_outlook():
     assert seen == [c.name for c in checks] == [o.name for o in advice.outlooks]
     assert all(c.agrees for c in checks)
     assert checks == advice.check(seed=3)
+
+
+def test_a_composition_of_ones_own_is_ranked_or_left_out_with_its_reason():
+    def named(name, **changes):
+        def compose(recipe):
+            built = solution("PS-Duchi", epsilon=recipe.epsilon, dim=recipe.dim, mu=recipe.mu)
+            return replace(built, name=name, epochs=recipe.epochs, **changes)
+
+        return compose
+
+    register("Mine", named("Mine"))
+    register("Turned", named("Turned", transform=Rotated(60)))
+    register("Costly", named("Costly", budget=Fraction(1, 100)))
+    try:
+        advice = advise(dim=60, clients=4_000, batch=400, epsilon=4.0)
+        mine = advice["Mine"]
+        updates = advice.updates
+        found = simulate(mine.solution, updates, mine.moments, 400, rounds=24, seed=2)
+        assert found.agrees, found
+        assert {o.name for o in advice.outlooks} == {*NAMES, "Mine"}
+        left = " ".join(advice.warnings)
+        assert "Turned is left out: advice cannot compute what it reports; fedsel run" in left
+        assert "Costly is left out: its ε is not proved to be within the budget" in left
+        assert "Mine" not in advice.reason or advice.recommended == "Mine"
+    finally:
+        for name in ("Mine", "Turned", "Costly"):
+            unregister(name)

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel.auditing import ProgramError, audit_program, values_within
+from fedsel import solution
+from fedsel.auditing import ProgramError, audit_program, audit_solution, values_within
 from fedsel.auditing.finding_page import headline
 from fedsel.errors import InvalidArgument
 
@@ -205,3 +206,17 @@ def test_proposed_values_stay_in_their_range(d):
     assert len({np.asarray(v).tobytes() for v in proposed}) == len(proposed) >= 5
     with pytest.raises(InvalidArgument, match="range"):
         values_within(1, 1)
+
+
+def test_a_solution_is_attacked_by_its_reports():
+    control = solution("PS-PM-C", epsilon=2.0, dim=2, mu=0.5, k=1)  # which spends 3
+    found = audit_solution(control, claimed=2.0, **FEW)
+    assert found.refuted
+    assert "it costs ε = 3" in found.why_not_exact
+    fair = audit_solution(solution("PS-PM", epsilon=2.0, dim=2, mu=0.5, k=1), claimed=2.0, **FEW)
+    assert fair.verdict == "not refuted"
+    given = audit_solution(control, claimed=2.0, inputs=[[0.0, 1.0], [0.0, 0.9]], **FEW)
+    assert given.finding.lower_bound < found.finding.lower_bound
+    for wrong_inputs in ([[1.0, 0.0, 0.0]] * 2, [[1.0, 0.0]]):
+        with pytest.raises(InvalidArgument, match="inputs"):
+            audit_solution(control, claimed=2.0, inputs=wrong_inputs, **FEW)

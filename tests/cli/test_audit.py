@@ -144,7 +144,7 @@ def test_the_command_on_the_page_repeats_the_finding(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nonsense", "-e", "1", *BITS], "module:function, or path/to/file.py:function"),
+        (["nonsense", "-e", "1", *BITS], "module:function, path/to/file.py:function, or the"),
         ([f"{NAME}:", "-e", "1", *BITS], "module:function"),
         (["no_such_module:f", "-e", "1", *BITS], "there is no module no_such_module"),
         (["no/such.py:f", "-e", "1", *BITS], "there is no no/such.py"),
@@ -184,3 +184,19 @@ def test_every_mistake_is_one_sentence(folder, arguments, said):
 def test_a_module_of_the_folder_that_the_user_is_in_is_found(folder):
     done = run("audit", f"{NAME}:truth", "-e", "1.1", *BITS, *FEW, cwd=folder)
     assert "holds for these inputs" in done.stdout
+
+
+def test_a_solution_by_its_name():
+    few = ("--trials", "3000", "--seed", "1")
+    given = ("audit", "ps-pm-c", "-e", "2", "--set", "mu=0.5", "--set", "k=1", *few)
+    told = json.loads(run_here(*given, "-d", "2", "--json", status=1).stdout)
+    assert told["refuted"]
+    assert "fedsel certify" in told["why_not_exact"]
+    chosen = run_here(*given, "--inputs", "[[0, 1], [0, 0.99]]", "--json")
+    assert json.loads(chosen.stdout)["inputs_tried"] == ["[0.0, 1.0]", "[0.0, 0.99]"]
+    assert (
+        "--dim = None: must be an integer ≥ 1: ps-pm-c needs it"
+        in run_here(*given, status=2).stderr
+    )
+    wrong = run_here("audit", "PM", "-e", "1", "-d", "2", "--set", "rest=3", status=2)
+    assert "rest" in wrong.stderr

@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import sys
 from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ from fedsel.experiments import (
     override,
 )
 from fedsel.experiments import sweep as sweep_over
-from fedsel.experiments._running import sources_of
+from fedsel.experiments._running import code_of, sources_of
+from fedsel.solutions import register, unregister
 from reproduction.catalogue import experiment
 
 SMALL = Spec(solutions=("NP", "ps-pm"), epsilons=(1.0, 2.0), folds=2, repeats=2)
@@ -159,3 +161,58 @@ def test_figures_are_functions_of_the_rows(tmp_path):
     rows = sweep(spec, small_data(), Store(tmp_path / "cells"))
     figure = accuracy_against_epsilon(rows)
     assert [axes.get_title() for axes in figure.axes] == ["syn-L, logistic", "syn-L, svm"]
+
+
+MINE = """
+from fedsel import Solution
+from fedsel.mechanisms import Duchi, FlatPicks
+from {helper} import PICKS
+
+
+def compose(recipe):
+    mechanism = FlatPicks(Duchi(recipe.budget.per_epoch), PICKS)
+    return Solution("Mine", recipe.dim, mechanism, budget=recipe.budget.per_epoch)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("processes")
+def test_other_processes_know_a_composition_of_ones_own(tmp_path):
+    def mine(recipe):
+        return replace(Recipe("Duchi", recipe.epsilon, recipe.dim).build(), name="Mine")
+
+    joblib = pytest.importorskip("joblib")
+    spec = replace(SMALL, solutions=("PM",), epsilons=(2.0,), repeats=1)
+    register("Mine", mine)
+    try:
+        own, ours = replace(spec, solutions=("Mine",)), replace(spec, solutions=("Duchi",))
+        with joblib.parallel_config(backend="loky"):
+            (row,) = sweep(own, small_data(), Store(tmp_path / "a.sqlite"), jobs=2)
+        (expected,) = sweep(ours, small_data(), Store(tmp_path / "b.sqlite"), jobs=1)
+        assert row["runs"] == expected["runs"]
+    finally:
+        unregister("Mine")
+
+
+def test_the_code_of_ones_own_is_in_the_key(quick_path, monkeypatch):
+    """The file of a composition, what it imports from beside it, and nothing else there."""
+    monkeypatch.syspath_prepend(str(quick_path))
+    (quick_path / "my_helper.py").write_text("PICKS = 1\n")
+    (quick_path / "my_mine.py").write_text(MINE.format(helper="my_helper"))
+    (quick_path / "my_other.py").write_text("")
+    import_module("my_other")
+    compose = import_module("my_mine").compose
+    seen = set()
+    for name, text in (("my_other", "x = 1"), ("my_helper", "PICKS = 2"), ("my_mine", None)):
+        code_version.cache_clear()
+        before = code_of(compose)
+        file = quick_path / f"{name}.py"
+        file.write_text(file.read_text() + "\nx = 2\n" if text is None else text)
+        code_version.cache_clear()
+        assert (code_of(compose) == before) == (name == "my_other")
+        seen.add(before)
+    code_version.cache_clear()
+    assert len(seen) == 2
+    for name in ("my_mine", "my_helper", "my_other"):
+        monkeypatch.delitem(sys.modules, name)
+    assert code_of(eval("lambda recipe: None")) != code_of(eval("lambda recipe: 1"))

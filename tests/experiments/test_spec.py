@@ -7,7 +7,6 @@ from fedsel.experiments import (
     Spec,
     cache_key,
     override,
-    paper_settings,
 )
 from tests.experiments.test_running import SMALL
 
@@ -23,9 +22,11 @@ def test_cells_name_every_point_once():
 
 
 def test_settings_of_the_paper_and_of_others():
-    assert paper_settings("KDD99").scale == "standard"
-    assert paper_settings("syn-H-0.1-0.6").rates["svm"] == 0.7
-    assert paper_settings("my.csv").intercept
+    shared = {"solutions": ("PM",), "epsilons": (1.0,), "models": ("svm",)}
+    (cell,) = Spec(dataset="syn-H-0.1-0.6", **shared).cells()
+    assert (cell.scale, cell.intercept, cell.recipe.learning_rate) == ("none", False, 0.7)
+    (cell,) = Spec(dataset="my.csv", **shared, rates={"svm": 3.0}).cells()
+    assert (cell.scale, cell.intercept, cell.recipe.learning_rate) == ("standard", True, 3.0)
 
 
 @pytest.mark.parametrize(

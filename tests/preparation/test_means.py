@@ -14,7 +14,7 @@ from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, adv
 from fedsel.preparation._means import INTERCEPT, SPREAD, read_means
 from fedsel.preparation._plan import REACH, TYPICAL
 from fedsel.server import Aggregator
-from fedsel.server._planned import Planned
+from fedsel.server._plan import ServerPlan
 from fedsel.wire import RecordPipeline
 
 D = 6
@@ -281,7 +281,7 @@ def test_the_estimator_prepares_with_what_is_given(preparation):
 
 def test_server_front_ends_prepare_as_the_estimator(preparation):
     asked = Recipe(epsilon=4.0, spread=0.0)
-    planned = Planned(asked, N, 100, norm=1.0, feature_range=RANGE, public_mean=RAW, names=NAMES)
+    planned = ServerPlan(asked, N, 100, norm=1.0, feature_range=RANGE, public_mean=RAW, names=NAMES)
     begun = planned.preparing_of(planned.recipe_of(D + 1))
     assert begun.preparation == preparation
     assert json.loads(begun.encode())["plan"] is None
@@ -291,7 +291,9 @@ def test_server_front_ends_prepare_as_the_estimator(preparation):
 
 
 def test_a_network_takes_the_centre_alone(preparation):
-    planned = Planned(Recipe(epsilon=4.0), N, 100, feature_range=RANGE, features=D, public_mean=RAW)
+    planned = ServerPlan(
+        Recipe(epsilon=4.0), N, 100, feature_range=RANGE, features=D, public_mean=RAW
+    )
     begun = planned.preparing_of(planned.recipe_of(20)).preparation
     # A network clips at the spread itself, which is then wider where a mean tells it.
     narrow = np.where(preparation.spread < 1, 1.0, REACH)

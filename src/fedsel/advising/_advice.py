@@ -11,11 +11,11 @@ from fedsel._internal.progress import note
 from fedsel.advising._moments import moments
 from fedsel.advising._outlook import (
     LEAST_ROUNDS,
-    NAMES,
     Asked,
     Check,
     Outlook,
     candidate,
+    candidates,
     left_out,
     outlooks,
     reason,
@@ -177,7 +177,7 @@ def advice_for(
     warnings = (
         *warn_about_alignment(best, asked.clients, asked.epochs),
         *warn_about_selection(found, asked.dim, asked.batch),
-        *(f"{name} is left out: {why}." for name, why in left_out(asked.dim).items()),
+        *(f"{name} is left out: {why}." for name, why in left_out(asked).items()),
         *warn_about_epochs(best, once, asked.epochs),
     )
     return Advice(
@@ -281,7 +281,7 @@ def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: flo
             tell(1)
         return local[name] * asked.epochs
 
-    with note("searching local budgets", len(NAMES) + len(LADDER) + 1) as tell:
+    with note("searching local budgets", len(candidates()) + len(LADDER) + 1) as tell:
         # A proof may lower an ε and its rank, so repeat until the first is proved.
         while (best := outlooks(asked, total_of)[0].name) not in proofs:
             prove(best)

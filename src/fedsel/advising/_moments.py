@@ -123,6 +123,13 @@ def moments(solution: Solution, updates: Updates) -> Moments:
     return _moments(solution.mechanism, solution, updates)
 
 
+def has_moments(solution: Solution) -> bool:
+    """Whether `moments` knows this mechanism on this transform."""
+    transform, mechanism = solution.transform, type(solution.mechanism)
+    known = _moments.dispatch(mechanism) is not _moments.dispatch(object)
+    return known and (transform.identity or mechanism is SignedSampling)
+
+
 @singledispatch
 def _moments(mechanism: ReportMechanism, solution: Solution, updates: Updates) -> Moments:  # noqa: ARG001
     """Dispatch on the mechanism; you can register your own."""

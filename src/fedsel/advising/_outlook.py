@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
-from fedsel.advising._moments import Moments, Updates, moments
+from fedsel.advising._moments import Moments, Updates, has_moments, moments
 from fedsel.advising._sufficiency import GOAL, Prospect, prospect, too_large, wanted_clients
 from fedsel.auto import Model, PublicFacts, learning_rate, radius
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
@@ -20,6 +20,7 @@ from fedsel.recipe import solution
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution, entry
 from fedsel.solutions._privacy import Budget, hyper_parameters_free
+from fedsel.solutions._registry import own_entries
 
 MOST_DIMENSIONS = 1 << 24
 
@@ -128,7 +129,8 @@ class Outlook:
 def reason(outlooks: tuple[Outlook, ...]) -> str:
     """Compare the best solution with the next, and with the best of the paper's."""
     best, following = outlooks[0], outlooks[1]
-    paper = next((o for o in outlooks if entry(o.name).family != "one-symbol"), best)
+    others = ("one-symbol", "own")
+    paper = next((o for o in outlooks if entry(o.name).family not in others), best)
     text = f"{best.name} aligns {best.alignment_all:.2g} with the true mean over all reports"
     text += f", {following.name} {following.alignment_all:.2g}"
     if paper not in (best, following):
@@ -175,16 +177,28 @@ def warn_about_epochs(best: Outlook, once: Outlook, epochs: int) -> list[str]:
 
 
 NAMES = ("FJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
-"""The candidates. If two align alike, to two digits, the earlier one ranks first. FJ and RC assume
+"""Our candidates. If two align alike, to two digits, the earlier one ranks first. FJ and RC assume
 nothing about the shape of updates, and FJ costs less. RJ is omitted because it biases the mean of
 many updates."""
 HANDICAP = 0.95
 """A factor on the alignment of J and UJ, which relies on the assumed shape of updates."""
 
 
-def left_out(dim: int) -> dict[str, str]:
-    """Return the solutions that are too large for this dimension, and why."""
-    return {name: why for name in NAMES if (why := too_large(name, dim))}
+def candidates() -> tuple[str, ...]:
+    """Return the names of the candidates: ours, and those that users registered."""
+    return (*NAMES, *(known.name for known in own_entries()))
+
+
+def left_out(asked: Asked) -> dict[str, str]:
+    """Return the solutions that are too large for this dimension or not understood, and why."""
+    found = {name: why for name in NAMES if (why := too_large(name, asked.dim))}
+    for known in own_entries():
+        built = candidate(known.name, 1.0, asked)
+        if not has_moments(built):
+            found[known.name] = "advice cannot compute what it reports; fedsel run measures it"
+        elif not built.privacy.within_budget:
+            found[known.name] = "its ε is not proved to be within the budget"
+    return found
 
 
 def candidate(name: str, epsilon: Epsilon, asked: Asked) -> Solution:
@@ -203,9 +217,9 @@ def candidate(name: str, epsilon: Epsilon, asked: Asked) -> Solution:
 
 def outlooks(asked: Asked, epsilon_of: Callable[[str], Epsilon]) -> tuple[Outlook, ...]:
     """Return an outlook for each solution, by rank; ``epsilon_of`` returns its total ε."""
-    skipped = left_out(asked.dim)
-    found = [_outlook(name, epsilon_of(name), asked) for name in NAMES if name not in skipped]
-    found.sort(key=lambda o: (-float(f"{_safely(o):.2g}"), NAMES.index(o.name)))
+    skipped, listed = left_out(asked), candidates()
+    found = [_outlook(name, epsilon_of(name), asked) for name in listed if name not in skipped]
+    found.sort(key=lambda o: (-float(f"{_safely(o):.2g}"), listed.index(o.name)))
     return tuple(replace(o, rank=i) for i, o in enumerate(found, 1))
 
 

@@ -6,6 +6,7 @@ from fedsel.auditing._program import (
     ProgramAudit,
     ProgramError,
     audit_program,
+    audit_solution,
     values_within,
 )
 from fedsel.auditing._transcripts import certify_by_enumeration, report_law
@@ -17,6 +18,7 @@ __all__ = [
     "ProgramError",
     "audit",
     "audit_program",
+    "audit_solution",
     "candidate_inputs",
     "certify_by_enumeration",
     "exact_law",

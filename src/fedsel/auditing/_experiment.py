@@ -145,7 +145,7 @@ def audit(
         raise InvalidArgument("claimed", claimed, "a number ≥ 0")
     own = isinstance(target, Mechanism | Solution)
     if isinstance(target, Mechanism | Solution):
-        sampler = _own_sampler(target)
+        sampler = own_sampler(target)
         claimed = float(target.claimed) if claimed is None else claimed
     elif callable(target):
         sampler = _callable_sampler(target, vectorized)
@@ -157,7 +157,7 @@ def audit(
         check_kind("inputs", inputs, Sequence, np.ndarray)
         candidates = [check_vectors("inputs", v, ndim=1).astype(np.float64) for v in inputs]
     else:
-        candidates = _own_inputs(target, d) if own else candidate_inputs(check_count("d", d))
+        candidates = own_inputs(target, d) if own else candidate_inputs(check_count("d", d))
     found = experiment(
         sampler,
         candidates,
@@ -270,7 +270,7 @@ def called_again(
     return outputs
 
 
-def _own_inputs(target: Any, d: int | None) -> list[Vector]:
+def own_inputs(target: Any, d: int | None) -> list[Vector]:
     if isinstance(target, Value):
         return [np.array([t]) for t in (-1.0, 1.0, -0.3, 0.0, 0.3)]
     mechanism = target.mechanism if isinstance(target, Solution) else target
@@ -279,7 +279,7 @@ def _own_inputs(target: Any, d: int | None) -> list[Vector]:
     return [scale * v for v in candidate_inputs(size)]
 
 
-def _own_sampler(target: Mechanism | Solution) -> Sampler:
+def own_sampler(target: Mechanism | Solution) -> Sampler:
     """Draw with the kernel, all trials from one vector."""
 
     def sample(vector: Vector, trials: int, seed: int, tell: Tell) -> Raw:

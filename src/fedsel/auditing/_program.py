@@ -29,9 +29,18 @@ from fedsel.auditing._experiment import (
     called_again,
     candidate_inputs,
     experiment,
+    own_inputs,
+    own_sampler,
 )
-from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_finite
+from fedsel.errors import (
+    InvalidArgument,
+    check_count,
+    check_epsilon,
+    check_finite,
+    check_vectors,
+)
 from fedsel.mechanisms import Entropy
+from fedsel.solutions import Solution
 
 Program = Callable[[Any, AuditEntropy], Any]
 Law = dict[Any, Fraction]
@@ -158,6 +167,48 @@ def audit_program(
         # The experiment contradicts the enumeration, so the program has another random source.
         exact, why_not = None, "it draws from another source than entropy.below(n), too"
     return ProgramAudit(claimed, tuple(inputs), finding, exact, why_not, stream)
+
+
+def audit_solution(
+    solution: Solution,
+    *,
+    inputs: Sequence[Any] | None = None,
+    claimed: float,
+    delta: float = 0.0,
+    trials: int = TRIALS,
+    pilot: int = PILOT,
+    seed: int | None = None,
+    advance: Tell = abs,
+) -> ProgramAudit:
+    """Attack the first report of a solution's client, and say what its certificate is.
+
+    ``inputs`` are updates (d,), by default extreme ones. The experiment knows nothing of the law
+    that the certificate is computed from.
+
+    >>> from fedsel import solution
+    >>> control = solution("PS-PM-C", epsilon=2.0, dim=2, mu=0.5, k=1)  # which spends 3
+    >>> audit_solution(control, claimed=2.0, trials=20_000, seed=0).verdict
+    'refuted'
+    """
+    check_epsilon("claimed", claimed, zero_allowed=True)
+    given = own_inputs(solution, None) if inputs is None else inputs
+    vectors = [check_vectors("inputs", value, ndim=1).astype(np.float64) for value in given]
+    if any(len(vector) != solution.dim for vector in vectors):
+        raise InvalidArgument("inputs", "of another length", f"vectors of {solution.dim} entries")
+    stream = secrets.randbelow(1 << 32) if seed is None else check_count("seed", seed, least=0)
+    finding = experiment(
+        own_sampler(solution),
+        vectors,
+        claimed=claimed,
+        trials=trials,
+        pilot=pilot,
+        seed=stream,
+        delta=delta,
+        advance=advance,
+    )
+    loss = solution.privacy.per_report
+    why = f"a report is not enumerated. By its law, fedsel certify, it costs ε = {loss:.6g}"
+    return ProgramAudit(claimed, tuple(vectors), finding, None, why, stream)
 
 
 def values_within(low: float, high: float, d: int | None = None) -> list[Any]:

@@ -11,7 +11,7 @@ import typer
 from fedsel import __version__
 from fedsel._internal.extras import MissingExtra
 from fedsel._internal.progress import show_progress
-from fedsel.cli import _advise, _audit, _run, _solutions, aggregate, join, ledger, serve
+from fedsel.cli import _advise, _audit, _certify, _run, _solutions, aggregate, join, ledger, serve
 from fedsel.cli._commands import App
 from fedsel.cli._terminal import say_error
 from fedsel.device import LedgerError
@@ -26,7 +26,7 @@ for _name, _command, _example in (
     ("advise", _advise.advise_command, _advise.EXAMPLE),
     ("solutions", _solutions.solutions_command, _solutions.EXAMPLE),
     ("audit", _audit.audit, _audit.EXAMPLE),
-    ("certify", _solutions.certify_command, _solutions.CERTIFY_EXAMPLE),
+    ("certify", _certify.certify_command, _certify.EXAMPLE),
     ("mechanisms", _solutions.mechanisms, _solutions.MECHANISMS_EXAMPLE),
     ("serve", serve.serve_command, serve.SERVE_EXAMPLE),
     ("invite", serve.invite_command, serve.INVITE_EXAMPLE),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsel._internal.progress import patience
+from fedsel.cli._imports import ImportOption, import_solutions
 from fedsel.cli._terminal import Column, JsonOption, fitted, output, print_json
 from fedsel.recipe import RECOMMENDED
 
@@ -63,6 +64,7 @@ def advise_command(
         bool, typer.Option("--check", help="Simulate clients and compare; some seconds.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of --check.")] = 0,
+    imports: ImportOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say beforehand which solution to take and whether training can work.
@@ -75,6 +77,7 @@ def advise_command(
     """
     from fedsel.advising import advise
 
+    import_solutions(imports)
     with patience("searching the local ε that a central one allows"):
         advice = advise(
             dim=dim,

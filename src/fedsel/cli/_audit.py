@@ -1,24 +1,23 @@
-"""``fedsel audit``: find a function of the user, call it and judge its claim."""
+"""``fedsel audit``: call a function of the user, or a solution, and judge its claim."""
 
 from __future__ import annotations
 
 import ast
 import difflib
-import importlib
-import importlib.util
 import inspect
 import json
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from fedsel._internal.extras import check_installed
 from fedsel._internal.progress import Bar
+from fedsel.cli._imports import ImportOption, import_solutions, module_of
 from fedsel.cli._terminal import (
     JsonOption,
     check_file,
@@ -28,18 +27,21 @@ from fedsel.cli._terminal import (
     print_sections,
 )
 from fedsel.errors import InvalidArgument
+from fedsel.recipe import solution
+from fedsel.solutions import Solution, entry, names
 
 if TYPE_CHECKING:
     from fedsel.auditing import ProgramAudit
 
 _ENTROPY_NAMES = ("entropy", "rng", "generator", "random", "random_state")
 _PILOT = 20_000
-_EXPECTED = "module:function, or path/to/file.py:function"
+_EXPECTED = "module:function, path/to/file.py:function, or the name of a solution"
 
 
 EXAMPLE = (
     "Example: fedsel audit my_module:respond --epsilon 1 --inputs '[True, False]' --html page.html"
     "   ·   fedsel audit noise.py:laplace --epsilon 1 --range 0 1 --json"
+    "   ·   fedsel audit TT-Duchi --import my_solutions.py --epsilon 1 --dim 3"
 )
 _NOT_REPEATED = ("target", "html", "as_json", "seed")
 """Parameters that the command to repeat an audit has elsewhere, or not at all."""
@@ -53,7 +55,7 @@ def audit(
             metavar="TARGET",
             help="A randomiser of your own: module:function or path/to/file.py:function. It takes "
             "(value) or (value, entropy), where entropy is a numpy Generator that also has "
-            "below(n), and returns what would be sent.",
+            "below(n), and returns what would be sent. Or the name of a solution.",
             show_default=False,
         ),
     ] = None,
@@ -100,6 +102,7 @@ def audit(
         typer.Option(min=0, help="Seed of the experiment.", show_default="a random one"),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the finding as one HTML page.")] = None,
+    imports: ImportOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Audit a randomiser of your own: does it keep the privacy that it claims?
@@ -108,7 +111,11 @@ def audit(
     inputs and the event that tell them apart best, fresh runs count it. Where the function draws by
     entropy.below(n) alone, its exact loss over these inputs is computed as well. Ends with status 1
     if the claim is refuted.
+
+    Of a solution the report of one client is audited, on extreme updates of --dim entries unless
+    --inputs or --range names others; --set gives its parameters, such as k=2.
     """
+    import_solutions(imports)
     if target is None:
         own = "a checkout audits the mechanisms of fedsel: python -m reproduction audit"
         raise InvalidArgument("TARGET", None, f"module:function ({own})")
@@ -118,10 +125,17 @@ def audit(
     if html is not None:
         check_installed("plots", "--html", "matplotlib")
     check_file("--html", html)
-    values = _inputs(inputs, within, dim)
-    program, seeded = as_program(find_function(target), target, _settings(settings or ()))
-    asked = {"inputs": values, "claimed": epsilon, "delta": delta, "seed": seed}
-    found = _audited(program, target, trials, **asked, float_bits=not values_only)
+    asked: dict[str, Any] = {"claimed": epsilon, "delta": delta, "seed": seed}
+    parameters, seeded = _settings(settings or ()), True
+    if any(known.lower() == target.lower() for known in names()):
+        subject: Any = _solution(target, epsilon, dim, inputs, parameters)
+        if inputs is not None or within is not None:
+            asked["inputs"] = _inputs(inputs, within, dim)
+    else:
+        asked["inputs"] = _inputs(inputs, within, dim)
+        subject, seeded = as_program(find_function(target), target, parameters)
+        asked["float_bits"] = not values_only
+    found = _audited(subject, target, trials, **asked)
     command = _command(ctx, target, found.seed if seeded else None)
     if html is not None:
         from fedsel.auditing.finding_page import finding_page
@@ -154,12 +168,28 @@ def _command(ctx: typer.Context, target: str, seed: int | None) -> str:
     return shlex.join([*words, *(() if seed is None else ("--seed", str(seed)))])
 
 
-def _audited(program: Callable[..., Any], target: str, trials: int, **asked: Any) -> ProgramAudit:
-    from fedsel.auditing import ProgramError, audit_program
+def _solution(
+    name: str, epsilon: float, dim: int | None, inputs: str | None, own: dict[str, Any]
+) -> Solution:
+    """The solution of a name, for updates of so many entries, or as long as the inputs."""
+    if dim is None:
+        if inputs is None:
+            raise InvalidArgument(
+                "--dim", None, f"an integer ≥ 1: {name} needs it, the entries of an update"
+            )
+        dim = len(np.atleast_1d(_given(inputs)[0]))
+    plain = entry(name).plain
+    return solution(name, epsilon=None if plain else epsilon, dim=dim, **own)
+
+
+def _audited(subject: Any, target: str, trials: int, **asked: Any) -> ProgramAudit:
+    from fedsel.auditing import ProgramError, audit_program, audit_solution, candidate_inputs
 
     pilot = min(_PILOT, trials)
     done = 0.0
-    with Bar(pilot * len(asked["inputs"]) + 2 * trials, f"auditing {target}") as bar:
+    audit = audit_solution if isinstance(subject, Solution) else audit_program
+    inputs = asked.get("inputs") or candidate_inputs(subject.dim)
+    with Bar(pilot * len(inputs) + 2 * trials, f"auditing {target}") as bar:
 
         def advance(units: float) -> None:
             nonlocal done
@@ -169,7 +199,7 @@ def _audited(program: Callable[..., Any], target: str, trials: int, **asked: Any
                 done = 0.0
 
         try:
-            return audit_program(program, trials=trials, pilot=pilot, advance=advance, **asked)
+            return audit(subject, trials=trials, pilot=pilot, advance=advance, **asked)
         except ProgramError as error:
             allowed = f"a randomiser that can be audited: {error}"
             raise InvalidArgument("TARGET", target, allowed) from None
@@ -180,7 +210,7 @@ def find_function(target: str) -> Callable[..., Any]:
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
         raise InvalidArgument("TARGET", target, _EXPECTED)
-    module = _module(target, place)
+    module = module_of("TARGET", target, place, within="in ")
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -194,41 +224,6 @@ def find_function(target: str) -> Callable[..., Any]:
         raise InvalidArgument("TARGET", target, f"a plain function; {name} is an async one")
     function: Callable[..., Any] = found
     return function
-
-
-def _module(target: str, place: str) -> ModuleType:
-    """Import a file or a module; the folder that the user is in is where modules are looked for."""
-    is_file = place.endswith(".py")
-    path = Path(place)
-    if is_file and not path.is_file():
-        raise InvalidArgument("TARGET", target, f"in a file that exists; there is no {place}")
-    folder = str(path.resolve().parent if is_file else Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        return _module_of_file(path) if is_file else importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if not is_file and (place == missing or place.startswith(f"{missing}.")):
-            allowed = f"in a module that can be imported from here; there is no module {missing}"
-        else:
-            allowed = f"in a module that can be imported; it needs {missing}, which is missing"
-        raise InvalidArgument("TARGET", target, allowed) from None
-    except Exception as error:  # whatever a user's module does while it is imported
-        raised = f"{type(error).__name__}: {error}"
-        raise InvalidArgument(
-            "TARGET", target, f"in a module that can be imported; importing it raised {raised}"
-        ) from error
-
-
-def _module_of_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:  # a name that ends in .py has a loader
-        raise ImportError(f"{path} cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses and pickle look there
-    spec.loader.exec_module(module)
-    return module
 
 
 def _others(module: ModuleType, place: str, name: str) -> str:
@@ -318,8 +313,6 @@ def _inputs(inputs: str | None, within: tuple[float, float] | None, dim: int | N
 
 
 def _given(text: str) -> list[Any]:
-    import numpy as np
-
     allowed = "a list of at least two different values, such as '[0, 1]' or '[[1, 0], [0, 1]]'"
     try:
         values = literal(text)

@@ -17,6 +17,7 @@ from fedsel._internal.extras import check_installed
 from fedsel._internal.progress import Bar, progress_console
 from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.cli._commands import load_config
+from fedsel.cli._imports import ImportOption, import_solutions
 from fedsel.cli._run_records import Files, source_of
 from fedsel.cli._run_table import Row, annotated, line_of, print_table, write_files
 from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, parse_top, print_json
@@ -142,6 +143,7 @@ def run(
             is_eager=True,
         ),
     ] = None,
+    imports: ImportOption = None,
     jobs: JobsOption = 0,
     out: Annotated[
         Path, typer.Option(help="The folder of the results; resumes from there.")
@@ -156,6 +158,7 @@ def run(
     command goes on from there.
     """
     del config  # its callback has filled in what was not given
+    import_solutions(imports)
     files = Files(**{name: given.pop(name) for name in parameters_of(Files)})
     spec = _spec_of(given, files)
     check_folder("--out", out)

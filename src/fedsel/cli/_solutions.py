@@ -1,10 +1,10 @@
-"""``fedsel solutions``, ``mechanisms`` and ``certify``: what there is, and its exact ε."""
+"""``fedsel solutions`` and ``mechanisms``: what there is."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -13,27 +13,11 @@ from rich.table import Table
 
 from fedsel import pages as page
 from fedsel._internal.display import printable
-from fedsel._internal.progress import patience
 from fedsel.auto._numbers import bases_for
-from fedsel.cli._terminal import (
-    JsonOption,
-    finite,
-    output,
-    parse_top,
-    print_json,
-    print_sections,
-)
+from fedsel.cli._imports import ImportOption, import_solutions
+from fedsel.cli._terminal import JsonOption, finite, output, print_json, print_sections
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms import (
-    ONE_SYMBOL,
-    SELECTIONS,
-    VALUES,
-    Mechanism,
-    SignedSampling,
-    Value,
-    certify,
-    mechanism,
-)
+from fedsel.mechanisms import ONE_SYMBOL, SELECTIONS, VALUES
 from fedsel.recipe import RECOMMENDED, Recipe
 from fedsel.solutions import Entry, entries, entry
 from fedsel.solutions._solution import what_leaves
@@ -42,15 +26,8 @@ EXAMPLE = (
     "Example: fedsel solutions   ·   fedsel solutions FJ PS-PM --epsilon 4 --dim 1000   ·   "
     "fedsel solutions --all --json"
 )
-CERTIFY_EXAMPLE = (
-    "Example: fedsel certify PS --epsilon 1 --dim 100   ·   "
-    "fedsel certify PS-PM --epsilon 2 --mu 0.1 --dim 123 --json"
-)
 MECHANISMS_EXAMPLE = "Example: fedsel mechanisms --json"
 _KINDS: dict[str, Any] = {"selection": SELECTIONS, "value": VALUES, "joint": ONE_SYMBOL}
-_CODED = [e.name for e in entries() if e.family == "one-symbol" and e.public_matrix]
-"""Solutions that apply J to the scores of a public codebook."""
-_NAMES = ", ".join([name for table in _KINDS.values() for name in table] + _CODED)
 _ROUNDS = 100
 """RJ spreads its bases over the rounds of an epoch: here of a hundredth of the clients each."""
 _TABLE = 110
@@ -71,6 +48,7 @@ def solutions_command(
     everything: Annotated[
         bool, typer.Option("--all", help="All names, with every mechanism for values.")
     ] = False,
+    imports: ImportOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the solutions: what leaves the device, exact ε, bits of a report, when to take it.
@@ -78,6 +56,7 @@ def solutions_command(
     ε is computed from the law of a report, in rational arithmetic: ∞ is not private, and
     "unproved" holds for real numbers only, so that no device sends it.
     """
+    import_solutions(imports)
     listed = [entry(name, "NAME") for name in chosen or ()]
     rows, missing = [about(known, epsilon, dim, epochs) for known in listed], []
     if not listed:
@@ -159,100 +138,6 @@ def _print_paragraphs(console: Console, title: str, rows: Sequence[Row]) -> None
             wrapped = textwrap.wrap(text, console.width - 4, break_on_hyphens=False)
             lines += [f"    {line}" for line in wrapped]
         console.print(printable("\n".join(lines), lines=True), highlight=False)
-
-
-def certify_command(
-    name: Annotated[str, typer.Argument(help=f"{_NAMES}, or two of them as PS-PM.")],
-    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="The claimed ε.")] = None,
-    dim: Annotated[int | None, typer.Option("--dim", "-d", help="Dimension d.")] = None,
-    k: Annotated[
-        str | None,
-        typer.Option(
-            "--k", "-k", help="Top k: a count or a fraction of d.", show_default="0.1; J: the best"
-        ),
-    ] = None,
-    mu: Annotated[
-        float | None, typer.Option(help="Share of ε for the selection.", show_default="0.1")
-    ] = None,
-    codewords: Annotated[
-        int | None, typer.Option("--words", help="Codewords of RC.", show_default="about 8·d")
-    ] = None,
-    shuffled: Annotated[
-        int | None,
-        typer.Option(help="Also the central ε of so many shuffled reports of honest clients."),
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="δ of the central guarantee.", show_default="1e-6")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Compute the exact privacy loss of one mechanism, in rational arithmetic.
-
-    Ends with status 1 unless the mechanism is private and its claim holds.
-    """
-    top = None if k is None else parse_top(k)
-    coded = next((known for known in _CODED if known.lower() == name.lower()), None)
-    law = SignedSampling.name if coded else name
-    target = mechanism(law, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
-    scalar = isinstance(target, Value)
-    if dim is None and not scalar:
-        raise InvalidArgument("--dim", None, f"an integer ≥ 1: {name} needs it")
-    options: dict[str, object] = {"--epsilon": epsilon, "--k": k, "--mu": mu}
-    _refuse_unused(target, {**options, "--dim": dim} if scalar else options)
-    if delta is not None and shuffled is None:
-        raise InvalidArgument("--delta", delta, "omitted without --shuffled")
-    size = None if scalar else dim
-    if codewords is not None and (coded is None or "words" not in entry(coded).uses):
-        raise InvalidArgument("--words", codewords, f"omitted: {name} has no such parameter")
-    if coded:
-        recipe = Recipe(coded, epsilon, dim, rho=None, bases=None)
-        built = (recipe if codewords is None else replace(recipe, words=codewords)).build()
-        size, own = built.transform.size, getattr(built.mechanism, "k", None)
-        if own is not None and k is not None:
-            raise InvalidArgument("--k", k, f"omitted: {coded} derives it from ε and d")
-        target = target if own is None else mechanism(law, epsilon=epsilon, k=own)
-    certificate = certify(target, size)
-    central = None
-    if shuffled is not None:
-        from fedsel.mechanisms.central import DELTA, amplify
-
-        if not target.private:
-            raise InvalidArgument("--shuffled", shuffled, f"omitted: {target.name} is not private")
-        with patience("proving the central guarantee"):
-            central = amplify(
-                target, size, reports=shuffled, delta=DELTA if delta is None else delta
-            )
-    if as_json:
-        ratio = certificate.ratio
-        content = {
-            "mechanism": repr(target),
-            "d": dim if coded else certificate.d,
-            "codewords": size if coded else None,
-            "claimed": finite(float(certificate.claimed)),
-            "exact": finite(certificate.exact),
-            "ratio": None if ratio is None else str(ratio),
-            "private": target.private,
-            "holds": certificate.holds,
-            "published": target.published,
-            "central": None if central is None else asdict(central),
-        }
-        print_json(content, indent=None)
-    else:
-        if coded:
-            typer.echo(f"{coded} at d = {dim} is J on {size} codewords, whatever their scores are")
-        for line in (certificate, *target.describe(size), *([central] if central else [])):
-            typer.echo(line)
-    if not certificate.holds:
-        raise typer.Exit(1)
-
-
-def _refuse_unused(target: Mechanism, options: dict[str, object]) -> None:
-    """An option that would change nothing is a misunderstanding."""
-    used = {f"--{f.name}" for part in target.parts for f in fields(part)}  # type: ignore[arg-type]
-    used |= {"--mu"} if len(target.parts) > 1 else set()
-    for option, value in options.items():
-        if value is not None and option not in used:
-            raise InvalidArgument(option, value, f"omitted: {target.name} has no such parameter")
 
 
 def mechanisms(as_json: JsonOption = False) -> None:

@@ -23,10 +23,8 @@ from fedsel.experiments._sources import CatalogueSource, InMemorySource, Source,
 from fedsel.experiments._spec import (
     PARAMETERS,
     SPEC_NAMES,
-    PaperSettings,
     Spec,
     override,
-    paper_settings,
 )
 from fedsel.experiments._trial import Cell
 
@@ -37,7 +35,6 @@ __all__ = [
     "Cell",
     "Finished",
     "InMemorySource",
-    "PaperSettings",
     "Source",
     "Spec",
     "Store",
@@ -45,7 +42,6 @@ __all__ = [
     "cache_key",
     "code_version",
     "override",
-    "paper_settings",
     "sweep",
     "tidy",
     "with_public",

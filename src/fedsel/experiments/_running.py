@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import csv
 import hashlib
+import inspect
 import json
 import sqlite3
 import sys
@@ -25,6 +26,8 @@ from fedsel._internal.paths import PACKAGE
 from fedsel._internal.progress import in_parallel
 from fedsel.errors import InvalidArgument
 from fedsel.experiments._sources import Source
+from fedsel.solutions import Entry
+from fedsel.solutions._registry import adopt, own_entries
 
 Row = dict[str, Any]
 _APPLICATION = 0x66656453  # "fedS", in the header of the file
@@ -83,7 +86,8 @@ def sweep(
         advance(task.cost * task.parts)
         finished(Finished(task, row, store.seconds(key)))
     units = [(key, task, number) for key, task in todo.items() for number in range(task.parts)]
-    work = in_parallel(_timed, ((task, number, source) for _, task, number in units), jobs)
+    own = own_entries()
+    work = in_parallel(_timed, ((task, number, source, own) for _, task, number in units), jobs)
     parts: list[Any] = []
     seconds = 0.0
     for (key, task, number), (part, taken) in zip(units, work, strict=True):
@@ -97,7 +101,8 @@ def sweep(
     return [rows[key] for key in keys]
 
 
-def _timed(task: Task, number: int, source: Source) -> tuple[Any, float]:
+def _timed(task: Task, number: int, source: Source, own: list[Entry]) -> tuple[Any, float]:
+    adopt(own)  # this may be another process
     start = time.perf_counter()
     return task.part(number, source), time.perf_counter() - start
 
@@ -115,12 +120,13 @@ def code_version(module: str) -> str:
 def sources_of(module: str) -> dict[str, Path]:
     """The files that decide what a module computes, by name.
 
-    These are its own, those of the modules of fedsel and of its own package that it imports,
-    directly or not, at the top or within a function, and the C sources of the kernels. Of a package
-    that merely lies on the way to one of them, ``__init__.py`` counts, but not what that imports.
+    These are its own, those of the modules of fedsel, of its own package and of its folder that it
+    imports, directly or not, at the top or within a function, and the C sources of the kernels. Of
+    a package that merely lies on the way to one of them, ``__init__.py`` counts, but not what that
+    imports.
     """
     found: dict[str, Path] = {}
-    todo, packages = [module], (PACKAGE.name, module.partition(".")[0])
+    todo, packages = [module], {PACKAGE.name, module.partition(".")[0], *_neighbours(module)}
     while todo:
         name = todo.pop()
         file = None if name in found else _file_of(name)
@@ -133,6 +139,23 @@ def sources_of(module: str) -> dict[str, Path]:
     native = (part for kind in ("*.[ch]", "*.inc") for part in PACKAGE.rglob(kind))
     kernels = {part.relative_to(PACKAGE).as_posix(): part for part in native}
     return found | kernels
+
+
+def _neighbours(module: str) -> set[str]:
+    """The modules that are loaded from the folder of a user's module."""
+    file = None if module.startswith(f"{PACKAGE.name}.") else _file_of(module)
+    loaded = {name: _file_of(name) for name in list(sys.modules) if file and "." not in name}
+    return {name for name, one in loaded.items() if one and file and one.parent == file.parent}
+
+
+def code_of(compose: Callable[..., object]) -> str:
+    """A name for the code behind a function of the user."""
+    try:
+        text = inspect.getsource(compose)
+    except (OSError, TypeError):  # no file holds it
+        text = repr(getattr(compose, "__code__", compose))
+    own = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f"{own}-{code_version(compose.__module__)}"
 
 
 def _file_of(module: str) -> Path | None:

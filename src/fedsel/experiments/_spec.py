@@ -36,28 +36,10 @@ _CHOSEN = {
 """What is chosen for each solution, unless it is given."""
 
 
-@dataclass(frozen=True)
-class PaperSettings:
-    """What the paper leaves open for a data set: scaling, intercept and learning rates."""
-
-    scale: str
-    intercept: bool
-    rates: Mapping[str, float]
-
-
-# The paper states none of these; they were fitted to its table 3.
-_SETTINGS: Mapping[str, PaperSettings] = {
-    "syn": PaperSettings("none", False, {"logistic": 2.15, "svm": 0.7}),
-    "bank": PaperSettings("unit", False, {"logistic": 0.5, "svm": 1.0}),
-    "kdd": PaperSettings("standard", True, {"logistic": 2.0, "svm": 1.3}),
-    "adult": PaperSettings("unit", True, {"logistic": 10.0, "svm": 4.64}),
-}
-_OTHER = PaperSettings("standard", True, {"logistic": 1.0, "svm": 1.0})
-
-
-def paper_settings(dataset: str) -> PaperSettings:
-    """The settings of a data set by its name; a user's own is standardised, with intercept."""
-    return _SETTINGS.get(dataset.lower().split("-")[0].removesuffix("99"), _OTHER)
+_SYNTHETIC = ("none", False, {"logistic": 2.15, "svm": 0.7})
+_OWN = ("standard", True, {"logistic": 1.0, "svm": 1.0})
+"""Scaling, intercept and learning rates of the paper's synthetic data, fitted to its table 3, and
+of a user's own data."""
 
 
 @final
@@ -68,8 +50,8 @@ class Spec(Conditions):
     ``recipe`` has the fields of `fedsel.Recipe` that all points share. What it lacks is chosen for
     each solution, and so is what is None here. Solutions that report directions have the automatic
     learning rate, ρ and average, on records of norm 1 (``unit_records``) that are prepared
-    (``spread``, ``centre``) where the data set has public bounds; the paper's have what was fitted
-    to it for a data set, the last weights, and records as they are.
+    (``spread``, ``centre``) where the data set has public bounds. The paper's have the ``rates`` of
+    each model, the last weights, and records as they are.
 
     >>> len(list(Spec(solutions=("NP", "PS-PM"), epsilons=(1.0, 2.0)).cells()))
     3
@@ -119,6 +101,7 @@ class Spec(Conditions):
             unset=f"with automatic α or ρ of {_DIRECTIONS}",
         ),
     ] = None
+    rates: Mapping[str, float] | None = None
     recipe: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -128,8 +111,8 @@ class Spec(Conditions):
                 raise InvalidArgument(name, getattr(self, name), "a list of at least one")
         _check_names(self.recipe, {p.field for p in _OF_RECIPE.values()})
         for model in self.models:
-            if model not in _OTHER.rates:
-                raise InvalidArgument("model", model, f"one of {', '.join(_OTHER.rates)}")
+            if model not in _OWN[2]:
+                raise InvalidArgument("model", model, f"one of {', '.join(_OWN[2])}")
         automatic = AUTO in (self._given("learning_rate"), self._given("rho"))
         if automatic and self.unit_records is False and any(e.directions for e in self._entries()):
             wanted = "true: an automatic learning rate or ρ assumes records of norm 1"
@@ -160,12 +143,12 @@ class Spec(Conditions):
 
     def cells(self) -> Iterator[Cell]:
         """Every point once; a solution without ε does not depend on it."""
-        settings = paper_settings(self.dataset)
+        scale, intercept, rates = _SYNTHETIC if self.dataset.lower().startswith("syn-") else _OWN
         shared = {f.name: getattr(self, f.name) for f in fields(Conditions)}
-        shared["scale"] = settings.scale if self.scale is None else self.scale
-        shared["intercept"] = settings.intercept if self.intercept is None else self.intercept
+        shared["scale"] = scale if self.scale is None else self.scale
+        shared["intercept"] = intercept if self.intercept is None else self.intercept
         for model, known in product(self.models, self._entries()):
-            chosen = self._chosen(known.directions, settings.rates[model])
+            chosen = self._chosen(known.directions, (self.rates or rates)[model])
             unit = self.unit_records
             if unit is None:
                 unit = known.directions and AUTO in (chosen["learning_rate"], chosen["rho"])

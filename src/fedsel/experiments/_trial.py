@@ -14,6 +14,7 @@ from fedsel._internal.random import philox_key
 from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run, with_share
 from fedsel.data._synthetic import synthetic_parameters
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
+from fedsel.experiments._running import code_of
 from fedsel.experiments._sources import Source, population, public_records
 from fedsel.mechanisms._selection import Top
 from fedsel.recipe import AUTO, Parameter, Recipe, parameters_of
@@ -110,7 +111,9 @@ class Cell(Conditions):
         for name in ("epsilon", "k"):  # plain numbers, as JSON reads them again
             if shared[name] is not None and not isinstance(shared[name], int):
                 shared[name] = float(shared[name])
-        return {**own, **shared, **own}  # the seed is the cell's own
+        known = entry(self.recipe.solution)
+        composed = {"composed_by": code_of(known.compose)} if known.family == "own" else {}
+        return {**own, **shared, **own, **composed}  # the seed is the cell's own
 
     @property
     def parts(self) -> int:

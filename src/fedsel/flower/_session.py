@@ -31,7 +31,7 @@ from fedsel.flower._messages import (
 )
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.server._folder import FolderLock, remove_scratch, replace_file
-from fedsel.server._planned import Planned
+from fedsel.server._plan import ServerPlan
 from fedsel.server._step import History, Round
 from fedsel.wire import Intent
 
@@ -59,7 +59,7 @@ class Session:
         cls,
         arrays: ArrayRecord,
         scale: float | Mapping[str, float],
-        planned: Planned,
+        planned: ServerPlan,
         folder: Path,
         intent: Intent,
     ) -> Self:

@@ -37,7 +37,7 @@ from fedsel.flower._session import (
 )
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
-from fedsel.server._planned import Planned, recipe_asked
+from fedsel.server._plan import ServerPlan, recipe_asked
 from fedsel.server._step import History
 from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.tracking import Callbacks, Run, Tracking
@@ -139,7 +139,7 @@ class FedSelStrategy(Strategy):
             recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
         )
         records = (norm, records_per_node, feature_range, features, public_mean)
-        self.planned = Planned(asked, nodes, rounds_per_epoch, *records)
+        self.planned = ServerPlan(asked, nodes, rounds_per_epoch, *records)
         self.scale = scale
         for name, value in scale.items() if isinstance(scale, Mapping) else [("scale", scale)]:
             check_positive(name if name == "scale" else f"scale[{name!r}]", value)

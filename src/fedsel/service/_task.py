@@ -20,7 +20,7 @@ from fedsel.preparation import FeatureScale
 from fedsel.preparation._public import PRIVATE
 from fedsel.recipe import Recipe
 from fedsel.server._checkpoint import Checkpoint
-from fedsel.server._planned import Planned
+from fedsel.server._plan import ServerPlan
 from fedsel.wire import CloseRule, Intent, RecordPipeline, Schema
 from fedsel.wire._contract import Invitations, check_labels
 
@@ -150,7 +150,7 @@ class Task:
         return int(self.recipe.dim or 0) if self.schema is None else self.schema.dim
 
     @cached_property
-    def planned(self) -> Planned:
+    def planned(self) -> ServerPlan:
         """All that "auto" follows from."""
         about: dict[str, Any] = {"model": "network"}
         if self.schema is not None:
@@ -164,7 +164,7 @@ class Task:
                 "records_per_node": self.records_per_client,
                 "model": model_of(self.loss),
             }
-        return Planned(self.recipe, self.clients, self.rounds_per_epoch, **about)
+        return ServerPlan(self.recipe, self.clients, self.rounds_per_epoch, **about)
 
     @cached_property
     def begin(self) -> Checkpoint:

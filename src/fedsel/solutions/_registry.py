@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import _lru_cache_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +32,11 @@ def entry(name: str, argument: str = "name") -> Entry:
 def entries() -> list[Entry]:
     """All entries, those that users registered last."""
     return list(_ENTRIES.values())
+
+
+def own_entries() -> list[Entry]:
+    """The entries that users registered."""
+    return [known for known in entries() if known.family == "own"]
 
 
 def names() -> list[str]:
@@ -70,16 +75,25 @@ def register(name: str, compose: Callable[[Recipe], Solution]) -> None:
     """
     check_kind("name", name, str)
     if not name.isascii() or not 0 < len(name) <= NAME_BYTES or name.lower() in _BY_LOWER:
-        raise InvalidArgument("name", name, f"a new name of at most {NAME_BYTES} ASCII letters")
+        taken = f"; {_BY_LOWER[name.lower()]} is taken" if name.lower() in _BY_LOWER else ""
+        allowed = f"a new name of at most {NAME_BYTES} ASCII letters{taken}"
+        raise InvalidArgument("name", name, allowed)
     if not callable(compose):
         raise InvalidArgument("compose", compose, "a function of a Recipe")
     _ENTRIES[name] = Entry(name, "own", compose)
     _BY_LOWER[name.lower()] = name
 
 
+def adopt(own: Iterable[Entry]) -> None:
+    """Register what another process has registered, unless it is known here."""
+    for known in own:
+        if known.name not in _ENTRIES:
+            register(known.name, known.compose)
+
+
 def unregister(name: str) -> None:
     """Remove a name that `register` added."""
-    own = [known.name for known in entries() if known.family == "own"]
+    own = [known.name for known in own_entries()]
     if name not in own:
         raise InvalidArgument(
             "name", name, f"a name that you registered: {', '.join(own) or 'there is none'}"

@@ -24,7 +24,7 @@ _FURTHER = [field.name for field in fields(Recipe) if field.name not in _OWN]
 
 @final
 @dataclass(frozen=True)
-class Planned:
+class ServerPlan:
     """The public parameters of a run, checked before any node connects.
 
     ``asked`` is the recipe as it was given; the others are as in `FedSelStrategy`.

@@ -9,14 +9,14 @@ import pytest
 from fedsel import InvalidArgument, PublicFacts, Recipe, resolve_auto
 from fedsel.auto._numbers import AUTO
 from fedsel.preparation import FeatureScale
-from fedsel.server._planned import Planned, recipe_asked
+from fedsel.server._plan import ServerPlan, recipe_asked
 from fedsel.wire import RecordPipeline
 
 ASKED = Recipe(epsilon=4.0, epochs=3, reg=0.0)
 
 
 def planned(asked=ASKED, **changes):
-    return Planned(asked, **{"nodes": 200, "rounds_per_epoch": 20, **changes})
+    return ServerPlan(asked, **{"nodes": 200, "rounds_per_epoch": 20, **changes})
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_is_right_is_taken(changes):
 def test_a_batch_is_a_share_of_the_nodes():
     batches = [planned(nodes=n, rounds_per_epoch=r).batch for n, r in ((7, 2), (7, 7), (1, 1))]
     assert batches == [3, 1, 1]
-    assert Planned(ASKED, 9).batch == 9
+    assert ServerPlan(ASKED, 9).batch == 9
 
 
 def settled(dim, asked=ASKED, **setting):
