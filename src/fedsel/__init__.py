@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fedsel.mechanisms.central import amplify, local_budget
     from fedsel.server import Aggregator
     from fedsel.simulation import FitAccount
-    from fedsel.sklearn import FedSelClassifier, FedSelRegressor
+    from fedsel.sklearn import FedSelClassifier, FedSelRegressor, load_model
     from fedsel.wire import Schema
 
 _LAZY = {
@@ -48,6 +48,7 @@ _LAZY = {
     "audit": "fedsel.auditing",
     "certify_by_enumeration": "fedsel.auditing",
     "exact_law": "fedsel.auditing",
+    "load_model": "fedsel.sklearn",
     "local_budget": "fedsel.mechanisms.central",
 }
 
@@ -96,6 +97,7 @@ __all__ = [
     "certify",
     "certify_by_enumeration",
     "exact_law",
+    "load_model",
     "local_budget",
     "mechanism",
     "resolve_auto",

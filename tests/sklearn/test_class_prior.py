@@ -42,7 +42,7 @@ def test_equal_shares_change_nothing():
 def test_shares_move_the_threshold_and_nothing_else():
     plain, moved = fitted(), fitted({0: 0.95, 1: 0.05})
     np.testing.assert_array_equal(plain.coef_, moved.coef_)
-    np.testing.assert_array_equal(plain._weights, moved._weights)
+    np.testing.assert_array_equal(plain._model.weights, moved._model.weights)
     shift = moved.decision_function(X) - plain.decision_function(X)
     assert np.median(shift) == pytest.approx(np.log(0.95 / 0.05), rel=0.2)
     assert moved.privacy_.total == plain.privacy_.total

@@ -15,6 +15,7 @@ from fedsel.errors import (
     TooFewClientsWarning,
 )
 from fedsel.sklearn._classifier import FedSelClassifier
+from fedsel.sklearn._models import load_model
 from fedsel.sklearn._parameters import search_cost
 from fedsel.sklearn._regressor import FedSelRegressor
 from fedsel.statements._fits import PrivacyStatement
@@ -27,5 +28,6 @@ __all__ = [
     "RepeatedFitWarning",
     "SeededNoiseWarning",
     "TooFewClientsWarning",
+    "load_model",
     "search_cost",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,11 +20,12 @@ from fedsel.preparation._plan import unlearnt
 from fedsel.recipe import AUTO
 from fedsel.simulation import Training
 from fedsel.simulation._account import spend
-from fedsel.sklearn import _parameters, _tables
+from fedsel.sklearn import _models, _parameters, _tables
 from fedsel.sklearn._fitting import Examples, Task, factors_of, seed_of_wave, train_wave
 from fedsel.sklearn._parameters import LinearParameters
 from fedsel.statements._fits import fit_statement, warn_about_seed
 from fedsel.tracking import Callbacks, Tracking
+from fedsel.wire import Model, RecordPipeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,7 +142,7 @@ class FederatedLinear(LinearParameters):
                 f"wave {waves}: {count} clients in {fit.facts.rounds} rounds of {batch},"
                 f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
             )
-        start = None if first else self._weights
+        start = None if first else self._model.weights.copy()
         history = train_wave(
             training,
             task,
@@ -162,7 +164,7 @@ class FederatedLinear(LinearParameters):
             self.n_public_ = 0 if rows is None else int(rows.shape[0])
             self.n_public_means_ = 0 if records.means is None else int(records.means.given.sum())
         self.preparation_ = history.preparation or known
-        self.history_, self._weights = history, history.weights
+        self.history_ = history
         self.privacy_ = fit_statement(
             solution,
             released="coef_, intercept_, history_ without eval_set, and predictions",
@@ -175,9 +177,7 @@ class FederatedLinear(LinearParameters):
             public_means=self.n_public_means_,
             fewest_reports=history.fewest_reports,
         )
-        slopes, constants = self.preparation_.linear(self._weights.reshape(task.columns, -1))
-        self.coef_ = slopes * scale.factor
-        self.intercept_ = constants - self.coef_ @ scale.centre
+        self._adopt(task.model(history.weights, RecordPipeline(scale, self.preparation_)))
         if self.verbose:
             print(self.privacy_, f"Spent in this process: ε = {spent:.6g} or more.", sep="\n")  # noqa: T201
 
@@ -274,17 +274,35 @@ class FederatedLinear(LinearParameters):
 
     # --- the fitted model -----------------------------------------------------------------------
 
-    def _margins(self, X: Any) -> NDArray[np.float64]:
-        """w·z of each row and column of weights: (n, columns)."""
-        scaled = self._scaled(X)  # refuses where nothing is fitted
-        records = self.preparation_.records(scaled)
-        weights = self._weights.reshape(-1, self.preparation_.size)
-        return np.asarray(records @ weights.T, dtype=np.float64)
+    def _adopt(self, model: Model) -> None:
+        """Predict with this model."""
+        self._model = model
+        self.coef_, self.intercept_ = model.linear
+        if model.regression:
+            low, high = self.target_range_ = model.target_range
+            half = (high - low) / 2
+            self.coef_ = half * self.coef_[0]
+            self.intercept_ = np.asarray((low + high) / 2 + half * self.intercept_[0])
 
-    def _scaled(self, X: Any) -> Any:
-        """Transform rows to their public scale."""
+    def save_model(self, path: str | Path) -> None:
+        """Write the model to a file, which holds all that a prediction needs.
+
+        `fedsel.load_model` reads it.
+        """
         check_is_fitted(self)
-        return FeatureScale(*self.feature_range_).apply(_tables.rows_of(self, X))
+        _models.model_of(self).save(path)
+
+    def _first_wave(self) -> bool:
+        """Whether `partial_fit` begins; a model that was loaded cannot go on."""
+        if hasattr(self, "_model") and not hasattr(self, "n_waves_"):
+            allowed = "called on the estimator that was fitted: a model file holds no rounds"
+            raise InvalidArgument("partial_fit", "a loaded model", allowed)
+        return not hasattr(self, "n_waves_")
+
+    def _margins(self, X: Any) -> NDArray[np.float64]:
+        """The margins (n, columns) of the rows of X."""
+        check_is_fitted(self)
+        return self._model.margins_of(_tables.rows_of(self, X))
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Draw accuracy against rounds (with an eval_set), or the bits sent."""
@@ -295,7 +313,7 @@ class FederatedLinear(LinearParameters):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        if "n_waves_" not in state:
+        if "_model" not in state:
             _parameters.check_may_leave()
         return {name: value for name, value in state.items() if name != "spent_"}
 

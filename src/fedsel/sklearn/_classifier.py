@@ -6,7 +6,7 @@ import statistics
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from fedsel._internal.models import check_loss, softmax
+from fedsel._internal.models import check_loss
 from fedsel._internal.plotting import Point
 from fedsel.errors import (
     InvalidArgument,
@@ -195,7 +195,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
 
         ``classes`` lists all classes with the first wave; otherwise they are read from y.
         """
-        first = not hasattr(self, "n_waves_")
+        first = self._first_wave()
         given = (X, y, groups, eval_set, sample_weight)
         return self._tracked(callbacks, *given, first=first, classes=classes)
 
@@ -226,11 +226,10 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         # Divided by the largest declared weight, because the classes in this wave are private.
         own = None if weights is None else (weights / weights.max())[codes]
         factors, read = self._factors(len(codes), sample_weight, own)
-        task = Classification(codes, len(labels), self.model, factors)
+        logs = None if prior is None else np.log(prior)
+        task = Classification(codes, len(labels), self.model, factors, logs)
         self._fit_wave(X, task, groups, judges, read=read, **wave)
-        self.classes_, self._log_prior = labels, None if prior is None else np.log(prior)
-        if self._log_prior is not None:
-            self.intercept_ = self.intercept_ - self._offsets() * self.preparation_.typical_norm
+        self.classes_ = labels
         return self
 
     def _of_classes(self, name: str, labels: NDArray[Any]) -> NDArray[np.float64] | None:
@@ -244,11 +243,6 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         if not isinstance(given, Mapping) or set(given) != set(labels):
             raise InvalidArgument(name, given, allowed)
         return np.array([check_positive(f"{name}[{c!r}]", given[c]) for c in labels])
-
-    def _offsets(self) -> NDArray[np.float64]:
-        """What the prior subtracts from the margins of a typical record: (1,) or (C,)."""
-        logs = cast("NDArray[np.float64]", self._log_prior)
-        return logs[1:] - logs[:1] if len(logs) == 2 else logs - logs.mean()
 
     def _coded(
         self, y: NDArray[Any], classes: Sequence[Any] | None, first: bool
@@ -285,26 +279,19 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Margins: (n,) for two classes, positive for ``classes_[1]``; else (n, C)."""
         margins = self._margins(X)
-        if self._log_prior is not None:
-            # Proportional to the record's norm, so that the decision stays linear in x.
-            norms = self.preparation_.norms(self._scaled(X))
-            margins -= self._offsets() * (self.preparation_.typical_norm / norms)[:, None]
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row."""
-        margins = self.decision_function(X)
-        codes = (margins >= 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
-        predicted: NDArray[Any] = self.classes_[codes]
+        margins = self._margins(X)
+        predicted: NDArray[Any] = self.classes_[self._model.codes_of(margins)]
         return predicted
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator, unused-ignore]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities (n, C) of the classes, with model="logistic"."""
-        margins = self.decision_function(X)
-        if margins.ndim == 1:
-            margins = np.stack([np.zeros_like(margins), margins], axis=1)
-        return softmax(margins)
+        margins = self._margins(X)
+        return self._model.probabilities_of(margins)
 
     def plot_privacy_accuracy(
         self,

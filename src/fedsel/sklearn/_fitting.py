@@ -18,6 +18,7 @@ from fedsel.simulation import EvaluationSet, History, Population, Simulation, Tr
 from fedsel.simulation._clients import LinearClients, MulticlassClients, RecordSource
 from fedsel.simulation._judges import LinearJudge, MulticlassJudge, RecordJudge, RegressionJudge
 from fedsel.tracking import Tracking
+from fedsel.wire import Model, RecordPipeline, Schema
 
 WAVE = 21
 """The purpose of the streams that provide the seeds of later waves."""
@@ -48,18 +49,23 @@ class Task(ABC):
     def judge(self, test: Examples, reg: float) -> RecordJudge:
         """Evaluate models on test records, with the penalty of λ = ``reg``."""
 
+    @abstractmethod
+    def model(self, weights: NDArray[np.float64], pipeline: RecordPipeline) -> Model:
+        """What predicts with trained weights; its classes are 0 … C−1."""
+
 
 @dataclass(frozen=True, eq=False)
 class Classification(Task):
     """Classes 0 … C−1: one column of weights for two of them, else C.
 
-    ``factors`` (n,) in [0, 1] weigh the loss of each record.
+    ``factors`` (n,) in [0, 1] weigh the loss of each record; ``log_prior`` (C,) as in `Model`.
     """
 
     targets: NDArray[np.int64]
     classes: int
     loss: Loss = "logistic"
     factors: NDArray[np.float64] | None = None
+    log_prior: NDArray[np.float64] | None = None
 
     @property
     def columns(self) -> int:  # type: ignore[override]
@@ -78,12 +84,20 @@ class Classification(Task):
             return MulticlassJudge(test.X, test.y, self.columns, model)
         return LinearJudge(EvaluationSet(test.X, _signs(test.y)), LinearModel(self.loss, reg))
 
+    def model(self, weights: NDArray[np.float64], pipeline: RecordPipeline) -> Model:
+        schema, classes = Schema(pipeline.preparation.features), tuple(range(self.classes))
+        return Model(weights, schema, self.loss, classes, pipeline, self.log_prior)
+
 
 @dataclass(frozen=True, eq=False)
 class Regression(Task):
-    """Numbers in [−1, 1], by one column of weights; ``factors`` as in `Classification`."""
+    """Numbers in [−1, 1] for those of ``target_range``, by one column of weights.
+
+    ``factors`` are as in `Classification`.
+    """
 
     targets: NDArray[np.float64]
+    target_range: tuple[float, float]
     loss: Loss = "squared"
     factors: NDArray[np.float64] | None = None
     columns: int = 1
@@ -94,6 +108,10 @@ class Regression(Task):
 
     def judge(self, test: Examples, reg: float) -> RecordJudge:
         return RegressionJudge(test.X, test.y, LinearModel(self.loss, reg))
+
+    def model(self, weights: NDArray[np.float64], pipeline: RecordPipeline) -> Model:
+        schema = Schema(pipeline.preparation.features, target_range=self.target_range)
+        return Model(weights, schema, self.loss, None, pipeline)
 
 
 def train_wave(

@@ -30,7 +30,7 @@ from fedsel.simulation._account import OPEN
 from fedsel.sklearn._tables import rows_of
 from fedsel.solutions import Solution, entry
 from fedsel.statements._fits import PrivacyStatement
-from fedsel.wire import Schema
+from fedsel.wire import Model, Schema
 
 _RECIPE = (
     *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
@@ -56,13 +56,13 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
     feature_range_: NDArray[np.float64]
     schema_: Schema | None = None
     n_features_in_: int
+    feature_names_in_: NDArray[Any]
     n_clients_: int
     n_public_: int
     n_public_means_: int
     n_waves_: int
     preparation_: Preparation
-    _weights: NDArray[np.float64]
-    _log_prior: NDArray[np.float64] | None = None
+    _model: Model
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

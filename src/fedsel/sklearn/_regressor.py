@@ -74,7 +74,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         callbacks: Callbacks | None = None,
     ) -> Self:
         """Continue training with a wave of new clients; a returning client spends ε again."""
-        first = not hasattr(self, "n_waves_")
+        first = self._first_wave()
         return self._tracked(callbacks, X, y, groups, eval_set, sample_weight, first=first)
 
     def _fit(
@@ -98,13 +98,9 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
             shown, own = self._pair(eval_set)
             judges = Examples(shown, _scaled(own, low, high))
         factors, read = self._factors(len(y), sample_weight)
-        task = Regression(_scaled(y, low, high), self.loss, factors)
+        task = Regression(_scaled(y, low, high), (low, high), self.loss, factors)
         read = ("the target",) * (self._declared_target is None) + read
         self._fit_wave(X, task, groups, judges, read=read, **wave)
-        self.target_range_ = (low, high)
-        half = (high - low) / 2
-        self.coef_ = half * self.coef_[0]
-        self.intercept_ = np.asarray((low + high) / 2 + half * self.intercept_[0])
         return self
 
     def _bounds(self, y: Any, first: bool) -> tuple[float, float]:
@@ -139,9 +135,8 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict the number of each row, within the target's bounds."""
-        inside = np.clip(self._margins(X)[:, 0], -1.0, 1.0)
-        low, high = self.target_range_
-        return (low + high) / 2 + (high - low) / 2 * inside
+        margins = self._margins(X)
+        return self._model.targets_of(margins)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -126,6 +126,11 @@ class Model:
         """The margins of a record: as many as there are classes if they are more than two."""
         return len(self.classes) if self.classes is not None and len(self.classes) > 2 else 1
 
+    @property
+    def target_range(self) -> tuple[float, float]:
+        """The bounds of the numbers that a regression predicts."""
+        return (self.schema and self.schema.target_range) or (-1.0, 1.0)
+
     # --- prediction -----------------------------------------------------------------------------
 
     def margins(self, table: Any, names: Sequence[str] | None = None) -> Doubles:
@@ -161,7 +166,7 @@ class Model:
 
     def targets_of(self, margins: Doubles) -> Doubles:
         """The number (n,) that a regression predicts, within the target's range."""
-        low, high = (self.schema and self.schema.target_range) or (-1.0, 1.0)
+        low, high = self.target_range
         return (low + high) / 2 + (high - low) / 2 * np.clip(margins[:, 0], -1.0, 1.0)
 
     def probabilities_of(self, margins: Doubles) -> Doubles:
