@@ -77,6 +77,7 @@ REQUIRED = {
         *("-s", "RJ", "-s", "PS-PM", "-s", "RC", "-e", "1", "--clients", "20"),
         *("--data", "people.csv", "--label", "rich"),
     ),
+    "schema": ("people.csv",),
     "advise": ("--dim", "10", "--clients", "1000", "--epsilon", "1"),
     "certify": ("PS-PM", "--epsilon", "1", "--dim", "10"),
     "audit": ("math:sin", "--epsilon", "1", "--inputs", "[0, 1]"),

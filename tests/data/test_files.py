@@ -5,8 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from fedsel.data import _files as files
-from fedsel.data import read
+from fedsel.data import _cells, read
 from fedsel.errors import InvalidArgument
 
 CSV = """age,city,member,income
@@ -39,7 +38,7 @@ def test_usual_delimiters_quotes_spaces_and_byte_order_mark(tmp_path, delimiter)
 
 def test_many_blocks_are_one_table(tmp_path, monkeypatch):
     """A column whose first texts look like numbers is a column of texts all the same."""
-    monkeypatch.setattr(files, "_ROWS", 3)
+    monkeypatch.setattr(_cells, "_ROWS", 3)
     rows = [f"{i},{i % 4 if i < 9 else 'x'},{i % 2}" for i in range(10)]
     data = read(write(tmp_path, "t.csv", "n,mixed,y\n" + "\n".join(rows)), "y")
     assert data.feature_names == ("n", "mixed=0", "mixed=1", "mixed=2", "mixed=3", "mixed=x")
@@ -64,8 +63,10 @@ def test_underscores_make_no_number(tmp_path):
         (
             "a,y\n1,0\n,1\n",
             "y",
-            r"column = 'a': must be filled in every record \(empty in record 1",
+            r"column = 'a': must be filled in every record \(empty in record 1.*fedsel schema",
         ),
+        ("a,y\n2024-01-01,0\n2024-01-02,1\n", "y", "column = 'a': .* no dates; .*fedsel schema"),
+        ("a,y\n1.2.2024 8:00,0\n,1\n3.12.1999 9:00,1\n", "y", "column = 'a': .* no dates"),
         ("a,y\n1,0\nnan,1\n", "y", r"column = 'a': .*record 1"),
         ("a,y\n1,0\n1e99,1\n", "y", r"column = 'a': .*finite"),
         ("a,y\n1,0\n2,0\n", "y", r"1 classes \(0\)"),
@@ -175,10 +176,12 @@ def test_wrong_parquet(tmp_path):
 
     path = tmp_path / "own.parquet"
     for column, message in (
-        (pa.array([1, None]), "column = 'a': must be filled in every record .empty in record 1"),
-        (pa.array([[1], [2]]), "numbers or texts, not list"),
+        (pa.array([1, None]), "column = 'a': .*record 1.*fedsel schema"),
+        (pa.array([[1], [2]]), "column = 'a': must be numbers or texts; .*fedsel schema"),
+        (pa.array([None, True]), "column = 'a': must be numbers or texts; .*fedsel schema"),
+        (pa.array([1, 2], pa.timestamp("ms")), "column = 'a': must be numbers or texts; "),
         (pa.array([1.0, float("inf")]), "column = 'a': .*record 1"),
-        (pa.array([b"a", b"b"]), "numbers or texts, not binary"),
+        (pa.array([b"a", b"b"]), "column = 'a': must be numbers or texts; "),
     ):
         parquet.write_table(pa.table({"a": column, "y": [0, 1]}), path)
         with pytest.raises(InvalidArgument, match=message):

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from fedsel._internal.models import LinearModel
+from fedsel._internal.models import LinearModel, MulticlassModel
 from fedsel.device import LinearRecords
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.preparation import Plan, Preparation
+from fedsel.simulation import Population
+from fedsel.simulation._clients import MulticlassClients
 
 PLAN = Plan(2, 3, 1, 1, (True, True), 0.5, 0.0)
 PLAIN = Preparation.plain(2, unit=False)
@@ -70,3 +72,27 @@ def test_what_is_no_model_no_plan_and_no_preparation():
         LinearRecords([[0.0, 0.0]], [1], plan=3)
     with pytest.raises(InvalidArgument, match=r"^preparation = None"):
         LinearRecords([[0.0, 0.0]], [1]).update(0, None)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "svm"])
+@pytest.mark.parametrize("classes", [3, 11])
+def test_several_classes_are_told_of_as_the_simulator_does(loss, classes):
+    rng = np.random.default_rng(classes)
+    X, y = rng.uniform(-1, 1, (40, 5)), rng.integers(0, classes, 40)
+    prepared = Preparation(rng.uniform(0.2, 1, 5), rng.uniform(-0.5, 0.5, 5), 0.5, True)
+    weights = rng.normal(size=classes * 6)
+    model = MulticlassModel(loss, reg=0.1)
+    people = Population(prepared.records(X), y, np.arange(40), np.array([0, 12, 13, 40]))
+    clients = MulticlassClients(people, classes, model)
+    clients.receive(weights)
+    (expected,) = clients.vectors(np.arange(3))
+    for own, (first, last) in enumerate([(0, 12), (12, 13), (13, 40)]):
+        records = LinearRecords(X[first:last], y[first:last].astype(float), model)
+        found = records.update(0, prepared)(weights)
+        assert found == pytest.approx(expected[own].reshape(-1), abs=1e-6)
+
+
+@pytest.mark.parametrize("y", [[0], [0, -1], [0, 0.5], [0, np.nan], ["0", "1"], [[0], [1]]])
+def test_what_is_no_class_number(y):
+    with pytest.raises(InvalidData, match=r"^y: must be a class number"):
+        LinearRecords(np.zeros((2, 2)), y, MulticlassModel())

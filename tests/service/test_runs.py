@@ -287,7 +287,7 @@ def test_a_device_joins_a_run_by_its_address(joined, quick_path):
     )
     lost = run_here("join", root.address, *options, status=1).stderr
     named = [f"{root.address}/runs/{name}/" for name in ("churn", "other")]
-    assert f"it leads several runs: join one, {', '.join(named)}" in lost
+    assert f"it leads several runs; choose one: {', '.join(named)}" in lost
     told = json.loads(run_here("join", f"{churn.address}/", *options).stdout)
     assert told["accepted"] == 1
     assert churn.get("/v1/rounds")["rounds"][0]["accepted"] == 1

@@ -134,7 +134,7 @@ def test_scores_agree_with_the_order_of_the_classes():
     """scikit-learn takes the second of the sorted labels for the positive one."""
     schema = Schema({"age": (0, 100)}, classes=["yes", "no"])
     young = np.where(X["age"] < 45, "yes", "no")
-    model = FedSelClassifier(schema=schema, epsilon=20.0).fit(X, young)
+    model = classifier(schema=schema, epsilon=20.0).fit(X, young)
     assert model.classes_.tolist() == ["no", "yes"]
     assert roc_auc_score(young, model.predict_proba(X)[:, 1]) > 0.8
 
@@ -173,10 +173,10 @@ WRONG = {
     ),
     "labels too few": (lambda: classifier().fit(X, Y[:-1]), "inconsistent numbers"),
     "no labels": (lambda: classifier().fit(X, None), "requires y"),
-    "bounds twice": (lambda: classifier(feature_range=(0, 1)).fit(X, Y), "left out beside schema"),
+    "bounds twice": (lambda: classifier(feature_range=(0, 1)).fit(X, Y), "omitted beside schema"),
     "a target for classes": (
         lambda: classifier(schema=Schema(COLUMNS, target_range=(0, 1))).fit(X, Y),
-        r"target_range = \[0.0, 1.0\]: must be left out in the schema of a FedSelClassifier",
+        r"target_range = \[0.0, 1.0\]: must be omitted in the schema of a FedSelClassifier",
     ),
     "classes for a target": (lambda: regressor(schema=SCHEMA).fit(X, X["age"]), "classes = "),
     "targets twice": (lambda: regressor(target_range=(0, 1)).fit(X, np.ones(600)), "beside schema"),

@@ -58,7 +58,7 @@ def test_every_round_of_a_service_is_followed(quick_path, before):
 
 def test_what_is_no_service_is_said(quick_path):
     with running(task_of(), quick_path / "store") as client:
-        with pytest.raises(Ended, match="status 404 for /v1/task"):
+        with pytest.raises(Ended, match=r"status 404 from .*/elsewhere"):
             follow(f"{client.address}/elsewhere", [print])
         with pytest.raises(OSError, match="full"):
             follow(client.address, [Failing("start")])

@@ -11,7 +11,18 @@ import typer
 from fedsel import __version__
 from fedsel._internal.extras import MissingExtra
 from fedsel._internal.progress import show_progress
-from fedsel.cli import _advise, _audit, _certify, _run, _solutions, aggregate, join, ledger, serve
+from fedsel.cli import (
+    _advise,
+    _audit,
+    _certify,
+    _run,
+    _schema,
+    _solutions,
+    aggregate,
+    join,
+    ledger,
+    serve,
+)
 from fedsel.cli._commands import App
 from fedsel.cli._terminal import say_error
 from fedsel.device import LedgerError
@@ -23,6 +34,7 @@ app = App(
 )
 for _name, _command, _example in (
     ("run", _run.run, _run.EXAMPLE),
+    ("schema", _schema.schema_command, _schema.EXAMPLE),
     ("advise", _advise.advise_command, _advise.EXAMPLE),
     ("solutions", _solutions.solutions_command, _solutions.EXAMPLE),
     ("audit", _audit.audit, _audit.EXAMPLE),

@@ -16,6 +16,7 @@ from fedsel.errors import InvalidArgument, check_float
 from fedsel.experiments import CatalogueSource, InMemorySource, Source, Spec, with_public
 from fedsel.experiments._sources import Means
 from fedsel.recipe import Parameter
+from fedsel.wire import Schema
 
 
 @final
@@ -31,6 +32,14 @@ class Files:
     ] = None
     label: Annotated[
         str | None, Parameter("The label column of --data: name or number.", "data")
+    ] = None
+    schema: Annotated[
+        Path | None,
+        Parameter(
+            "The public schema of --data: bounds, levels, dates and missing cells of its columns "
+            "(fedsel schema drafts one).",
+            "data",
+        ),
     ] = None
     header: Annotated[
         bool | None,
@@ -60,7 +69,7 @@ class Files:
             allowed = "omitted with --public, whose rows give the centre"
             raise InvalidArgument("public_mean", str(self.public_mean), allowed)
         if self.data is None:
-            ignored = {"label": self.label, "header": self.header, "public": self.public}
+            ignored = {n: getattr(self, n) for n in ("label", "schema", "header", "public")}
             allowed = "omitted without --data"
         else:
             ignored = dict(of_catalogue)
@@ -74,6 +83,10 @@ class Files:
 def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
     """The records, and the experiment on the scale that suits them."""
     means = () if files.public_mean is None else means_of(files.public_mean)
+    schema = None
+    if files.schema is not None:
+        with _naming_option("--schema"):
+            schema = Schema.load(files.schema)
     source: Source
     if files.data is None:
         source = CatalogueSource(means)
@@ -82,11 +95,11 @@ def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
             dataset = source.data(spec.dataset, spec.draw)
     else:
         with patience(f"reading {files.data}"), _naming_option("--data"):
-            dataset = read(files.data, files.label, header=files.header)
+            dataset = read(files.data, files.label, header=files.header, schema=schema)
         source = InMemorySource(dataset, means=means)
     if files.public is not None:
         with patience(f"reading {files.public}"), _naming_option("--public"):
-            rows = read_rows(files.public, dataset, "--public", header=files.header)
+            rows = read_rows(files.public, dataset, "--public", header=files.header, schema=schema)
         source = with_public(dataset, rows)
     return replace(spec, scale=_scale_for(spec, files, dataset)), source
 
@@ -95,7 +108,8 @@ def _scale_for(spec: Spec, files: Files, dataset: Dataset) -> str | None:
     """A scale that no record need be read for, where there is one and none was given."""
     if spec.scale is None and dataset.bounded and (files.data or files.public_mean):
         return "unit"
-    return "private" if spec.scale is None and files.public_mean else spec.scale
+    unread = files.public_mean or files.schema  # who declares bounds wants none to be read
+    return "private" if spec.scale is None and unread else spec.scale
 
 
 def means_of(path: Path) -> Means:
@@ -146,5 +160,6 @@ def _naming_option(option: str) -> Iterator[None]:
     try:
         yield
     except InvalidArgument as error:
-        error.name = names.get(error.name, error.name)
+        within = f"{error.name} ({option})" if " in " in error.name else error.name
+        error.name = names.get(error.name, within)
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,10 @@ from fedsel.data._dataset import Dataset, Label, from_arrays
 from fedsel.errors import InvalidArgument
 
 MAX_LEVELS = 1000
-"""A text column with more levels is an identifier or a date, not a category."""
+"""A text column with more levels is an identifier, not a category."""
+
+DATES = re.compile(r"\d{4}-\d\d?-\d\d?\b.*|\d\d?([./-])\d\d?\1\d{4}\b.*", re.ASCII)
+"""What looks like a date, which is no level of a category."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,7 @@ class Numbers:
             column = self.values.astype(np.float32)
         if not np.isfinite(column).all():
             row = int(np.flatnonzero(~np.isfinite(column))[0])
-            allowed = f"finite as float32 (NaN or infinite in record {row})"
-            raise InvalidArgument("column", self.name, allowed)
+            raise needs_schema(self.name, f"finite as float32 (NaN or infinite in record {row})")
         return column[:, None]
 
 
@@ -135,11 +138,7 @@ def label_index(names: Sequence[str], label: str | int | None) -> int:
     raise InvalidArgument("label", label, allowed)
 
 
-def not_filled(name: str, row: int) -> InvalidArgument:
-    return InvalidArgument("column", name, f"filled in every record (empty in record {row})")
-
-
-def too_many_levels(name: str) -> InvalidArgument:
-    return InvalidArgument(
-        "column", name, f"numbers, or texts of at most {MAX_LEVELS} levels (remove the column)"
-    )
+def needs_schema(name: str, wanted: str) -> InvalidArgument:
+    """The error of a column that only a schema can make features of."""
+    remedy = "or say in a schema what it means (--schema; `fedsel schema` drafts one to edit)"
+    return InvalidArgument("column", name, f"{wanted}; remove the column, {remedy}")

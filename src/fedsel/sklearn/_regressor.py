@@ -124,7 +124,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     def _declared_target(self) -> tuple[float, float] | None:
         of_schema = None if self.schema_ is None else self.schema_.target_range
         if of_schema is not None and self.target_range is not None:
-            allowed = "left out beside schema, which has the bounds of the target"
+            allowed = "omitted beside schema, which has the bounds of the target"
             raise InvalidArgument("target_range", self.target_range, allowed)
         return of_schema or self.target_range
 

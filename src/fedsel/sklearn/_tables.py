@@ -25,11 +25,11 @@ def schema_of(estimator: Any, other: str) -> Schema | None:
         return None
     schema = Schema.of(estimator.schema)
     if estimator.feature_range is not None:
-        allowed = "left out beside schema, which has the bounds"
+        allowed = "omitted beside schema, which has the bounds"
         raise InvalidArgument("feature_range", estimator.feature_range, allowed)
     if (given := getattr(schema, other)) is not None:
         fitting = {"classes": "target_range", "target_range": "classes"}[other]
-        allowed = f"left out in the schema of a {type(estimator).__name__}: declare {fitting}"
+        allowed = f"omitted in the schema of a {type(estimator).__name__}: declare {fitting}"
         raise InvalidArgument(other, list(given), allowed)
     return schema
 

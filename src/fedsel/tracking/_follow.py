@@ -68,7 +68,7 @@ def follow(
 def _asked(connection: Connection, path: str) -> Reply:
     reply = connection.ask(path, _MOST_BYTES)
     if reply.status != HTTPStatus.OK:
-        raise Ended(Ending.NOT_UNDERSTOOD, f"status {reply.status} for {path}")
+        raise connection.not_understood(reply)
     return reply
 
 

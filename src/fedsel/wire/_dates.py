@@ -108,13 +108,14 @@ class Date:
         absent = self._numbers(None if self.missing is None else _iso_moment(self.missing))
 
         def encoded(cell: Any) -> list[float]:
-            moment = self._moment(cell)
+            moment = self.moment(cell)
             numbers = absent if moment is None else self._numbers(moment)
             return [*numbers, float(moment is None)] if self.indicator else numbers
 
         return np.array(each(encoded, cells), dtype=np.float64)
 
-    def _moment(self, cell: Any) -> Moment | None:
+    def moment(self, cell: Any) -> Moment | None:
+        """The year, month, day and hour of a cell; None where it is no date."""
         if isinstance(cell, date):
             if cell != cell:  # noqa: PLR0124 - pandas' NaT
                 return None

@@ -214,14 +214,15 @@ class Schema:
         }
         return {**{k: v for k, v in of_label.items() if v is not None}, "columns": columns}
 
-    def to_toml(self) -> str:
-        """The schema as a file that people edit: a line for each column."""
+    def to_toml(self, notes: Mapping[str, str] | None = None) -> str:
+        """The schema as a file that people edit: a line for each column, with its note if any."""
         values = self.to_dict()
         columns = values.pop("columns")
         lines = [f"{key} = {_toml(value)}" for key, value in values.items()]
         if isinstance(columns, int):
             return "\n".join([*lines, f"columns = {columns}", ""])
-        return "\n".join([*lines, "", "[columns]", *map(_toml_line, columns), ""])
+        own = [_toml_line(column, notes or {}) for column in columns]
+        return "\n".join([*lines, "", "[columns]", *own, ""])
 
     @classmethod
     def of(cls, given: Any) -> Self:
@@ -353,7 +354,8 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _toml_line(column: dict[str, Any]) -> str:
+def _toml_line(column: dict[str, Any], notes: Mapping[str, str]) -> str:
     name = column.pop("name")
     only = next(iter(column.values())) if len(column) == 1 and "date" not in column else column
-    return f"{json.dumps(name, ensure_ascii=False)} = {_toml(only)}"
+    note = f"  # {notes[name]}" if notes.get(name) else ""
+    return f"{json.dumps(name, ensure_ascii=False)} = {_toml(only)}{note}"

@@ -204,6 +204,16 @@ class Connection:
                 self._tell(f"no answer from {self.url} ({why}); trying again")
             patience.wait(why, wait)
 
+    def not_understood(self, reply: Reply) -> Ended:
+        """The error for a reply that no run sends; at the root of several runs it names them."""
+        url, detail = self.url.rstrip("/"), f"status {reply.status} from {self.url}"
+        if reply.word == "several_runs" and isinstance(paths := reply.values.get("paths"), list):
+            known = [p for p in paths if re.fullmatch(r"runs/[a-z0-9_-]+/", str(p))]
+            detail = f"it leads several runs; choose one: {', '.join(f'{url}/{p}' for p in known)}"
+        elif reply.word:
+            detail += f", {reply.word}"
+        return Ended(Ending.NOT_UNDERSTOOD, detail)
+
     def _once(
         self,
         path: str,

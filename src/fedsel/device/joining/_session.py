@@ -9,7 +9,6 @@ service lead to the same requests, charges and endings (``tests/clients/answers.
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 import warnings
 from contextlib import suppress
@@ -165,17 +164,8 @@ class Session:
     def _expected(self, reply: Reply) -> bytes:
         """The body of a reply of status 200; any other ends the session."""
         if reply.status != HTTPStatus.OK:
-            raise self._not_understood(reply)
+            raise self._connection.not_understood(reply)
         return reply.body
-
-    def _not_understood(self, reply: Reply) -> Ended:
-        if reply.word == "several_runs":
-            url, paths = self._connection.url.rstrip("/"), reply.values.get("paths")
-            known = [p for p in paths if isinstance(p, str)] if isinstance(paths, list) else []
-            named = ", ".join(f"{url}/{p}" for p in known if re.fullmatch(r"runs/[a-z0-9_-]+/", p))
-            return Ended(Ending.NOT_UNDERSTOOD, f"it leads several runs: join one, {named}")
-        detail = f"status {reply.status} from {self._connection.url}"
-        return Ended(Ending.NOT_UNDERSTOOD, f"{detail}, {reply.word}" if reply.word else detail)
 
     def join(self, client: Client, records: RawRecords | Update) -> Outcome:
         """Take part until the run is over, the budget is spent, or nothing more is to be done.
@@ -243,7 +233,7 @@ class Session:
         if reply.values == {"kind": "gateway"}:
             raise Ended(Ending.UNINVITED, "the invitation is for a gateway")
         if reply.values.get("kind") != "device":
-            raise self._not_understood(reply)
+            raise self._connection.not_understood(reply)
 
     def _visit(
         self, client: Client, message: bytes, request: Request, work: SuitedRecords | Update
@@ -324,7 +314,7 @@ class Session:
         if verdict is Verdict.CONFLICT:
             raise Ended(Ending.CONFLICT, "does another device use it, too?")
         if verdict is None or verdict is Verdict.REJECTED:
-            raise self._not_understood(reply)
+            raise self._connection.not_understood(reply)
         self._answered = number
         if verdict is Verdict.LATE:
             self._late += 1
