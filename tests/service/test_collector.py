@@ -128,7 +128,7 @@ def test_the_run_ends(client):
     assert client.send(row) == (410, "late")
     assert client.send(row[:4] + (4).to_bytes(4, "little") + row[8:]) == (409, "early")
     model = client.get("/v1/model.json")
-    assert model["finished"]
+    assert model["about"]["finished"]
     assert np.frombuffer(client.get("/v1/model"), "<f8").tolist() == model["weights"]
 
 

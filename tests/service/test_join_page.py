@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fedsel.statements import in_percent, meaning
+from fedsel.wire import Model
 from tests.browsing import CONTRAST, width_is_kept
 from tests.service.support import reports_for, running
 from tests.service.visiting import (
@@ -114,7 +115,7 @@ def test_rounds_of_an_epoch_share_their_devices(browser, quick_path):
 
 def test_a_device_without_usable_records_answers_all_the_same(service, visitor):
     tab = visitor.open(service.invitations.invite("device"))
-    choose(tab, f"{HEADER}\n1,2,perhaps\n", "0 records are ready. One is left out.")
+    choose(tab, f"{HEADER}\n1,2,perhaps\n", "0 records are ready. One is left out:")
     tab.check("#anew-yes")
     tab.click("#go")
     tab.wait_for_selector(ACCEPTED)
@@ -357,6 +358,129 @@ def test_a_keyboard_is_enough(service, visitor):
     tab.wait_for_function("document.activeElement.id === 'go'")
 
 
+MESSY = {
+    "label": "vote",
+    "classes": ["red", "green", "blue", "none"],
+    "columns": [
+        {"name": "age", "range": [18, 90], "indicator": True},
+        {"name": "job", "levels": ["cook", "smith"], "indicator": True},
+        {"name": "born", "date": ["month"], "format": "DD.MM.YYYY"},
+        {"name": "seen", "date": ["year", "hour"], "range": ["2020-01-01", "2029-12-31"]},
+        {"name": "pay", "range": "private"},
+    ],
+}
+ASKED = ("/v1/rounds/open", "/v1/model.json", "/v1/rounds/open/request", "/v1/task")
+
+
+def messy_task(**changes):
+    schema = {"features": None, "feature_range": None, "labels": None, "schema": MESSY}
+    return join_task(**{**schema, "spread": 0, "centre": 0, "epsilon": 40, **changes})
+
+
+def test_a_record_of_any_columns_and_many_classes_is_typed(browser, quick_path):
+    with running(messy_task(close_after={"reports": 1}, invitations="open"), quick_path) as service:
+        visitor = Visitor(browser, service.address)
+        tab = visitor.open()
+        assert "“red”, “green”, “blue” or “none”" in tab.inner_text("#columns-wanted")
+        tab.click("#columns summary")
+        listed = tab.inner_text("#column-list")
+        assert "a number from 18 to 90" in listed
+        assert "a date (DD.MM.YYYY), of which the model sees: month" in listed
+        tab.check("[value=typed]")
+        assert tab.is_disabled("#go")  # what it is to learn from is not there yet
+        fields = [tab.locator(f"#feature-{i}") for i in range(5)]
+        kinds = [field.get_attribute("type") for field in fields]
+        assert kinds == ["number", None, "date", "datetime-local", "number"]
+        assert fields[0].get_attribute("max") == "90"
+        assert fields[3].get_attribute("min") == "2020-01-01T00:00"
+        assert fields[1].locator("option").all_inner_texts() == [
+            "not known",
+            "cook",
+            "smith",
+            "another",
+        ]
+        assert tab.locator("#typed-label option").all_inner_texts() == [
+            "choose …",
+            *MESSY["classes"],
+        ]
+        tab.select_option("#typed-label", "blue")
+        assert tab.inner_text("#data-said") == "One record is ready."  # all blank: all missing
+        fields[0].fill("31")
+        fields[1].select_option("another")
+        fields[2].fill("2001-04-30")
+        fields[3].fill("2024-02-29T18:05")
+        fields[4].fill("-2e3")
+        told = tab.evaluate(TYPED, MESSY)
+        # age, missing, cook, smith, missing, April, 2024, six in the evening, pay
+        assert told == [31, 0, 0, 0, 0, 0, 1, 2024, 0, -1, -2000]
+        tab.check("#anew-yes")
+        tab.click("#go")
+        tab.get_by_text("The run is over. Thank you").wait_for()
+        model = service.get("/v1/model.json")
+        assert len(model["weights"]) == 4 * 12
+        record = {"age": 31, "job": "nurse", "born": "30.04.2001", "seen": "2024-02-29T18:05"}
+        said = Model.decode(json.dumps(model).encode()).predict([{**record, "pay": -2000}])[0]
+        assert tab.inner_text("#says-words").startswith(f"“{said}”, which is ")
+        assert tab.locator("#says-shares tbody tr").count() == 4
+        assert tab.locator("#coefficients tbody tr").count() == 11
+        visitor.close()
+
+
+TYPED = """async (values) => {
+  const { Schema } = await import("/join/client/index.js");
+  const { typedForm } = await import("/join/asking.js");
+  const form = typedForm(new Schema(values));
+  const there = document.querySelectorAll("#typed input, #typed select");
+  form.elements.forEach((made, i) => {
+    made.querySelector("input, select").value = there[i].value;
+  });
+  return [...new Schema(values).encode(form.cells())];
+}"""
+
+
+def test_asking_the_model_tells_the_service_nothing(browser, quick_path):
+    with running(messy_task(close_after={"reports": 5}), quick_path) as service:
+        for number in range(2):
+            for report in reports_for(service.request(), 5, number):
+                service.send(report)
+            service.wait_for(number + 1)
+        visitor = Visitor(browser, service.address)
+        tab = visitor.context.new_page()
+        tab.goto(f"{service.address}/join")
+        tab.get_by_text("The model can still be asked about your data.").wait_for()
+        tab.wait_for_selector("#coefficients tbody tr")
+        assert tab.is_hidden("#go")
+        assert tab.is_hidden("#says")
+        assert "asking tells the service nothing" in tab.text_content("#says")
+        known = json.dumps(service.get("/v1/model.json")).encode()
+        before = [r.url for r in visitor.requests]
+        assert {u.removeprefix(service.address) for u in before if "/v1/" in u} <= {*ASKED}
+        tab.check("[value=typed]")
+        tab.fill("#feature-0", "70")
+        tab.select_option("#feature-1", "cook")
+        wanted = Model.decode(known).predict_proba([{"age": 70, "job": "cook"}])[0]
+        shown = tab.locator("#says-shares tbody tr").all_inner_texts()
+        best = MESSY["classes"][int(wanted.argmax())]
+        assert tab.inner_text("#says-words") == f"“{best}”."
+        assert [row.split("\t")[0] for row in shown] == [
+            MESSY["classes"][c] for c in (-wanted).argsort(kind="stable")
+        ]
+        tab.check("[value=file]")
+        rows = "age,job,born,seen,pay,vote\n20,cook,,,,red\n80,smith,1.2.1990,,7,green\n,,,,,?\n"
+        choose(tab, rows, "2 records are ready. One is left out")
+        assert "of your 2 records" in tab.inner_text("#own")
+        for number, record in enumerate(
+            [{"age": 20, "job": "cook"}, {"age": 80, "job": "smith"}, {}]
+        ):
+            tab.fill("#record", str(number + 1))
+            more = {"born": "1.2.1990", "pay": 7} if number == 1 else {}
+            said = Model.decode(known).predict([{**record, **more}])[0]
+            assert tab.inner_text("#says-words").startswith(f"“{said}”")
+        tab.wait_for_timeout(500)
+        assert [r.url for r in visitor.requests] == before
+        visitor.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_phones_and_screen_readers(browser, service, scheme):
     visitor = Visitor(
@@ -379,64 +503,78 @@ def test_phones_and_screen_readers(browser, service, scheme):
     visitor.close()
 
 
+READ = """async ([text, values]) => {
+  const { Schema } = await import("/join/client/index.js");
+  const { parseTable, DataProblem } = await import("/join/csv.js");
+  const { labelColumns, recordsOf } = await import("/join/data.js");
+  const schema = new Schema(values);
+  try {
+    const table = parseTable(text);
+    const label = labelColumns(schema, table.header).at(-1);
+    const { X, y, unread, leftOut } = recordsOf(schema, table, label);
+    return { X: X.map((row) => [...row]), y, unread: Object.fromEntries(unread), leftOut };
+  } catch (error) {
+    if (!(error instanceof DataProblem)) throw error;
+    return error.message;
+  }
+}"""
+
+
 def test_tables(visitor):
     tab = visitor.open()
-    read = """async ([text, task]) => {
-      const { parseTable, DataProblem } = await import("/join/csv.js");
-      const { labelColumns, recordsOf } = await import("/join/data.js");
-      try {
-        const table = parseTable(text);
-        const label = labelColumns(task, table.header).at(-1);
-        const { X, y, leftOut, why } = recordsOf(task, table, label);
-        return leftOut ? { X, y, why } : { X, y };
-      } catch (error) {
-        if (!(error instanceof DataProblem)) throw error;
-        return error.message;
-      }
-    }"""
-    task = {"features": ["a", "b, c"], "labels": ["no", "yes"], "loss": "logistic"}
-    right = {"X": [[1, -2.5], [30, 0.001]], "y": [1, -1]}
+
+    def read(text, schema, **columns):
+        listed = [{"name": name, **column} for name, column in columns.items()]
+        return tab.evaluate(READ, [text, {"columns": listed, **schema}])
+
+    schema = {"classes": ["no", "yes"]}
+    columns = {"a": {"range": [0, 99]}, "b, c": {"range": [-9, 9]}}
+    right = {"X": [[1, -2.5], [30, 0.001]], "y": ["yes", "no"], "unread": {}, "leftOut": 0}
     lines = ['x,"b, c",a,label', "z,-2.5,1,yes", '"say ""hi"",\nyou", 1e-3 ,30,"no"']
     for text in ("\n".join(lines), "\ufeff" + "\r\n".join(lines) + "\r\n\r\n"):
-        assert tab.evaluate(read, [text, {**task}]) == right
+        assert read(text, schema, **columns) == right
     for text, wrong in {
         "": "The file is empty.",
         'a,"b, c",label\n': "The file has a header, but no record below it.",
         "a,label\n1,yes": "The header has no column “b, c”.",
-        'a,"b, c"\n1,2': "Besides the features there is no column with the label.",
+        'a,"b, c"\n1,2': "Besides the columns that are asked for there is none with the label.",
         'a,a,"b, c",label\n1,1,2,yes': "The header has the column “a” twice.",
         'a,"b, c",label\n1,2,yes\n\n1,2': "Line 4 has 2 fields, the header has 3.",
         'a,"b, c",label\n1,2,"yes': "Line 2: a quote is never closed.",
         'a,"b, c",label\n1,"2"3,yes': "Line 2: after a closing quote the field must end.",
     }.items():
-        assert tab.evaluate(read, [text, task]) == wrong
-    # What is in a record never decides whether a person can take part: it is left out.
-    for row, why in {
-        "1,,yes": "Line 2, “b, c”: must be a number.",
-        "NaN,1,yes": "Line 2, “a”: must be a number.",
-        "0x10,1,yes": "Line 2, “a”: must be a number.",
-        "Infinity,1,yes": "Line 2, “a”: must be a number.",
-        '1,1,"may\nbe"': "Line 2, “label”: must be “no” or “yes”.",
+        assert read(text, schema, **columns) == wrong
+    # What is in a record never decides whether a person can take part: it counts as missing.
+    for cell, unread in {
+        "": {},
+        " ": {},
+        "NaN": {"a": 1},
+        "0x10": {"a": 1},
+        "1e999": {"a": 1},
     }.items():
-        found = tab.evaluate(read, [f'a,"b, c",label\n{row}\n3,4,no', task])
-        assert found == {"X": [[3, 4]], "y": [-1], "why": why}
-        assert tab.evaluate(read, [f'a,"b, c",label\n{row}', task])["X"] == []
-    levels = {"features": ["age", "job=cook", "job=smith"], "labels": ["0", "1"], "loss": "svm"}
-    jobs = "job|y|age\ncook|1.0|30\nbaker|0|4e1"
-    assert tab.evaluate(read, [jobs, levels]) == {"X": [[30, 1, 0], [40, 0, 0]], "y": [1, -1]}
-    plain = {"features": 2, "labels": None, "loss": "logistic"}
-    assert tab.evaluate(read, ["p;q;y\n1;2;0\n3;4;1", plain]) == {
-        "X": [[1, 2], [3, 4]],
-        "y": [-1, 1],
-    }
-    assert "the task has 2" in tab.evaluate(read, ["p,y\n1,1", plain])
-    regression = {"features": ["p"], "labels": None, "loss": "squared", "target_range": [0, 10]}
-    assert tab.evaluate(read, ["p,y\n1,5\n2,99", regression]) == {"X": [[1], [2]], "y": [0, 1]}
+        found = read(f'a,"b, c",label\n{cell},4,yes\n3,4,no', schema, **columns)
+        assert found == {
+            "X": [[49.5, 4], [3, 4]],
+            "y": ["yes", "no"],
+            "unread": unread,
+            "leftOut": 0,
+        }
+    found = read('a,"b, c",label\n1,1,"may\nbe"', schema, **columns)
+    assert found == {"X": [[1, 1]], "y": ["may\nbe"], "unread": {}, "leftOut": 1}
+    jobs = {"age": {"range": [0, 99]}, "job": {"levels": ["cook", "smith"]}}
+    found = read("job|y|age\ncook|1.0|30\nbaker|0|4e1", {"classes": ["0", "1"]}, **jobs)
+    assert (found["X"], found["leftOut"]) == ([[30, 1, 0], [40, 0, 0]], 0)
+    plain = tab.evaluate(READ, ["p;q;y\n1;2;0\n3;4;1", {"columns": 2}])
+    assert (plain["X"], plain["leftOut"]) == ([[1, 2], [3, 4]], 0)
+    assert "the task has 2" in tab.evaluate(READ, ["p,y\n1,1", {"columns": 2}])
+    # The task may name the label; else it is the last column.
+    named = tab.evaluate(READ, ["y,p\n5,1", {"columns": 1, "label": "y", "target_range": [0, 9]}])
+    assert (named["X"], named["y"]) == ([[1]], ["5"])
     # In the page such a sentence is shown; without the right header the button stays shut.
     tab.check("#anew-yes")
     choose(tab, "age,churned\n1,stays\n", "The header has no column “hours”.")
     assert tab.is_disabled("#go")
-    said = "0 records are ready. One is left out. Line 2, “hours”: must be a number."
+    said = "One record is ready. “hours”: one cell cannot be read, and will count as missing."
     choose(tab, f"{HEADER}\n1,two,stays\n", said)
     assert tab.is_enabled("#go")
     choose(tab, TABLE)

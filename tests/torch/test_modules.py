@@ -10,7 +10,7 @@ from torch import nn
 from fedsel import InvalidArgument
 from fedsel.sampling._batch import rows_of
 from fedsel.simulation import _account
-from fedsel.torch import ClientUpdates, FederatedTrainer, Local
+from fedsel.torch import ClientUpdates, FederatedTrainer, Local, replace_batchnorm
 from tests.torch.support import Own, plain
 
 N, HALF, CHANGED = 40, 20, 7
@@ -227,3 +227,73 @@ def test_a_module_is_left_as_it_was_and_may_be_changed_by_its_owner():
     own.way, own.note = plain, "mine"
     trainer.fit(X, y)
     assert own.note == "mine"
+
+
+class Residual(nn.Module):
+    """A block as in ResNets, with one norm in two places."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32)
+        self.after = self.norm
+
+    def forward(self, x):
+        return self.after(x + torch.relu(self.norm(self.conv(x))))
+
+
+def resnet():
+    torch.manual_seed(0)
+    head = nn.Sequential(nn.Flatten(), nn.Linear(32 * 16, 20), nn.BatchNorm1d(20), nn.Linear(20, 3))
+    return nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), Residual(), head)
+
+
+def test_batch_norm_is_replaced_on_request():
+    net = resnet()
+    with pytest.raises(InvalidArgument, match=r"replace_batchnorm\(module\)"):
+        FederatedTrainer(net, epsilon=1.0)
+    with torch.no_grad():
+        net[1].weight[3] = 7.0
+    made = replace_batchnorm(net)
+    assert made is net
+    norms = [part for part in net.modules() if isinstance(part, nn.GroupNorm)]
+    assert [(n.num_groups, n.num_channels) for n in norms] == [(2, 32), (2, 32), (1, 20)]
+    assert net[2].norm is net[2].after
+    assert net[1].weight[3].item() == 7.0
+    assert list(net.buffers()) == []
+    X, y = torch.randn(30, 1, 4, 4), torch.randint(0, 3, (30,))
+    single = torch.cat([net(x[None]) for x in X])
+    torch.testing.assert_close(net(X), single, rtol=1e-4, atol=1e-5)  # no record sees another
+    trainer = FederatedTrainer(net, epsilon=4.0, batch=10).fit(X, y)
+    assert trainer.layout.dim == sum(p.numel() for p in net.parameters())
+    assert net[1].weight[3].item() != 7.0
+
+
+@pytest.mark.parametrize(
+    ("norm", "channels", "groups"),
+    [
+        (nn.BatchNorm1d(1), 16, 1),
+        (nn.BatchNorm3d(64), 16, 4),
+        (nn.BatchNorm2d(64), 1, 64),
+        (nn.BatchNorm2d(65), 16, 1),  # by 5, or all at once; at most 4 groups of 16
+        (nn.SyncBatchNorm(48, affine=False, eps=0.1), 16, 3),
+        (nn.BatchNorm2d(32, dtype=torch.float64), 16, 2),
+    ],
+)
+def test_how_many_groups_there_are(norm, channels, groups):
+    made = replace_batchnorm(norm, channels=channels)
+    assert isinstance(made, nn.GroupNorm)
+    assert (made.num_groups, made.eps, made.affine) == (groups, norm.eps, norm.affine)
+    assert [p.dtype for p in made.parameters()] == [p.dtype for p in norm.parameters()]
+
+
+def test_what_cannot_be_replaced_is_refused_and_left():
+    net = nn.Sequential(nn.BatchNorm1d(4), nn.LazyBatchNorm1d())
+    with pytest.raises(InvalidArgument, match=r"LazyBatchNorm1d without channels.*seen an input"):
+        replace_batchnorm(net)
+    assert isinstance(net[0], nn.BatchNorm1d)
+    with pytest.raises(InvalidArgument, match="channels = 0"):
+        replace_batchnorm(net, channels=0)
+    with pytest.raises(InvalidArgument, match="module = "):
+        replace_batchnorm("net")
+    plain = nn.Linear(2, 2)
+    assert replace_batchnorm(plain) is plain

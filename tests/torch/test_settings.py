@@ -72,7 +72,10 @@ class Shift(nn.Module):
 @pytest.mark.parametrize(
     ("module", "told"),
     [
-        (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), r'BatchNorm1d at "1".*GroupNorm'),
+        (
+            nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)),
+            r'BatchNorm1d at "1".*replace_batchnorm\(module\)',
+        ),
         (nn.BatchNorm2d(3, track_running_stats=False), "without batch norm"),
         (Shift(), "buffers mean.*without buffers"),
         (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), "without dropout"),

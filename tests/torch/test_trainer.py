@@ -14,6 +14,7 @@ from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.sampling._batch import rows_of
 from fedsel.simulation import Population, Training, train
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local
+from fedsel.tracking import Callback
 
 cross_entropy = nn.functional.cross_entropy
 PAPER = {"solution": "PS-PM", "mu": 0.1, "averaging": 0.0}
@@ -269,3 +270,77 @@ def test_without_torch_the_extra_is_named():
     code = "import sys; sys.modules['torch'] = None; import fedsel.torch"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'fedsel[torch]'" in done.stderr
+
+
+class Noted(Callback):
+    """Writes down what it is called with, and the model at that time."""
+
+    def __init__(self, module, fails=False):
+        self.module, self.fails = module, fails
+        self.starts, self.records, self.ends, self.models = [], [], [], []
+
+    def on_start(self, run):
+        self.starts.append(run)
+
+    def on_round(self, record):
+        self.records.append(record)
+        self.models.append([p.tolist() for p in self.module.parameters()])
+        if self.fails:
+            raise RuntimeError("a tracker that is down")
+
+    def on_end(self, history):
+        self.ends.append(history)
+
+
+@pytest.mark.parametrize("way", ["fit", "rounds", "broken off"])
+def test_callbacks_see_every_round_and_its_model(way):
+    X, y = records((6,), 40)
+    trainer = FederatedTrainer(mlp(), epsilon=2.0, epochs=2, batch=10, seed=0)
+    noted, rows = Noted(trainer.module), []
+    given = {"eval_set": (X, y), "evaluate": "epochs", "callbacks": [noted, rows.append]}
+    if way == "fit":
+        trainer.fit(X, y, **given)
+    else:
+        for number, _ in enumerate(trainer.rounds(X, y, **given), 1):
+            assert noted.models[-1] == [p.tolist() for p in trainer.module.parameters()]
+            if way == "broken off" and number == 5:
+                break
+    (run,), played = noted.starts, 5 if way == "broken off" else 8
+    assert (run.name, run.rounds, run.epsilon) == ("FederatedTrainer", 8, 2.0)
+    assert run.parameters["learning_rate"] == trainer.rate
+    assert "seed" not in run.parameters or run.parameters["seed"] == trainer.recipe.seed
+    assert rows == noted.records
+    assert [r["round"] for r in rows] == [*range(1, played + 1)]
+    assert [r["round"] for r in rows if "accuracy" in r] == [4, 8][: 1 if played == 5 else 2]
+    assert rows[-1]["epsilon"] == pytest.approx(2.0)
+    assert rows[-1]["norm"] == pytest.approx(np.linalg.norm(trainer.history.weights))
+    assert [h.weights.tolist() for h in noted.ends] == [trainer.history.weights.tolist()]
+    assert noted.models[-1] == [p.tolist() for p in trainer.module.parameters()]
+    assert len({str(model) for model in noted.models}) == played
+
+
+def test_callbacks_change_nothing(caplog):
+    X, y = records((6,), 40)
+    made = []
+    for fails in (None, False, True):
+        torch.manual_seed(1)
+        trainer = FederatedTrainer(mlp(), epsilon=2.0, batch=10, seed=0)
+        callbacks = None if fails is None else [Noted(trainer.module, fails)]
+        made.append(trainer.fit(X, y, callbacks=callbacks).history.weights.tolist())
+    assert made[0] == made[1] == made[2]
+    assert "a tracker that is down" in caplog.text
+
+
+def test_a_callback_that_cannot_start_costs_nothing():
+    X, y = records((6,), 40)
+
+    class Refuses(Callback):
+        def on_start(self, run):
+            raise RuntimeError("no disk")
+
+    trainer = FederatedTrainer(mlp(), epsilon=2.0, batch=10)
+    with pytest.raises(RuntimeError, match="no disk"):
+        trainer.fit(X, y, callbacks=[Refuses()])
+    assert not hasattr(trainer, "spent")
+    with pytest.raises(InvalidArgument, match="callbacks"):
+        trainer.rounds(X, y, callbacks=[3])

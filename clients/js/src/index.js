@@ -12,7 +12,8 @@ export { Fraction } from "./exact/fraction.js";
 export { readRequest } from "./facts.js";
 export { ENDINGS, Ended } from "./joining/connection.js";
 export { Session, join } from "./joining/session.js";
-export { LinearModel } from "./models/linear.js";
+export { LinearModel, MulticlassModel } from "./models/linear.js";
+export { Model } from "./models/model.js";
 export { Plan, Preparation } from "./models/preparation.js";
 export { RecordPipeline } from "./models/pipeline.js";
 /** @deprecated It is `RecordPipeline` now; the old name works until 0.2. */

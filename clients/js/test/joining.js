@@ -24,10 +24,10 @@ export async function takePart({ url, patience, silence }) {
   let [reads, early] = [0, 0];
   const noted = (rows) => new Proxy(rows, { get: (all, name) => ((reads += 1), all[name]) });
   const table = [
-    [30, 50],
-    [60, 20],
+    { age: 30, pay: "50" },
+    { age: "60", pay: 20 },
   ];
-  const records = { X: noted(table), y: noted([1, -1]) };
+  const records = { X: noted(table), y: noted(["yes", "no"]) };
   // No record is read before a client answers.
   const watched = new Proxy(client, {
     get: (target, name) => {

@@ -252,6 +252,7 @@ def _say_one(task: Task, address: str, place: str, workers: int) -> None:
         f"store: {place}, {workers} worker(s)",
         "anyone may take part" if open_to_all else "devices need invitations: fedsel invite",
         *([f"in a browser: {address}/join"] if task.schema is not None else []),
+        f"the model: {address}/v1/model.json, which fedsel predict reads",
         f"to watch it: {address}/, the API: {address}/v1/openapi.json, figures: {address}/metrics",
         "Ctrl-C ends it.",
     ):

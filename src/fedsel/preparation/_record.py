@@ -101,7 +101,7 @@ class Preparation:
         """The divisors (n,) of prepared records X (n, d); 1 where records keep their norm."""
         if not self.unit:
             return np.ones(X.shape[0])
-        rows = replace(self, unit=False, factor=1.0).records(X)
+        rows = replace(self, unit=False, factor=1.0).records(X).astype(np.float64)
         squares = rows.multiply(rows).sum(axis=1) if hasattr(rows, "indptr") else (rows**2).sum(1)
         norms = np.sqrt(np.asarray(squares, dtype=np.float64)).reshape(-1)
         return np.where(norms > 0, norms, 1.0)

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.service._task import Task
-from fedsel.wire import Announcement, ReportFormat
+from fedsel.wire import Announcement, Model, ReportFormat
 
 T = TypeVar("T")
-_AT_A_TIME = 4096
 
 
 @final
@@ -128,25 +127,24 @@ class RunSnapshot:
 
     @cached_property
     def model_text(self) -> Made[CachedBytes]:
-        """The model so far as JSON; a linear model also has coefficients for raw records."""
-        return Made(lambda: CachedBytes(b"".join(self._model_parts())))
+        """The model so far as a file (`fedsel.wire.Model`)."""
+        return Made(lambda: CachedBytes(b"".join(self._trained().parts())))
 
-    def _model_parts(self) -> Iterator[bytes]:
-        yield _json({"rounds": self.round, "finished": self.state.finished})[:-1]
-        yield b',"weights":['
-        yield from _numbers(self.state.state.average)
-        yield b'],"linear":'
-        schema, average = self.task.schema, self.state.state.average
-        if self.preparing is None or schema is None:
-            yield b"null"
-        else:
-            slopes, constants = self.preparing.linear(average.reshape(schema.rows, -1))
-            yield b'{"coefficients":['
-            for row, slope in enumerate(slopes):
-                yield b"],[" if row else b"["
-                yield from _numbers(slope)
-            yield b']],"constants":' + _json(constants.tolist()) + b"}"
-        yield b"," + _json({"schema": None if schema is None else schema.to_dict()})[1:]
+    def _trained(self) -> Model:
+        task, state = self.task, self.state
+        about = {
+            "name": task.name,
+            "solution": state.recipe.solution,
+            "epsilon": None if state.recipe.epsilon is None else float(state.recipe.epsilon),
+            "rounds": self.round,
+            "finished": state.finished,
+            "clients": task.clients,
+        }
+        if task.schema is None or self.preparing is None:
+            return Model(state.state.average, about=about)
+        labels = None if task.schema.target_range else task.schema.classes or (-1, 1)
+        known = (task.schema, task.loss, labels, self.preparing)
+        return Model(state.state.average, *known, about=about)
 
     @cached_property
     def rounds_text(self) -> Made[bytes]:
@@ -161,12 +159,6 @@ class RunSnapshot:
 
 def _json(values: Any) -> bytes:
     return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-
-
-def _numbers(vector: NDArray[np.float64]) -> Iterator[bytes]:
-    """Write a list of numbers in JSON, some at a time, so that other threads get their turn."""
-    for start in range(0, len(vector), _AT_A_TIME):
-        yield (b"," if start else b"") + _json(vector[start : start + _AT_A_TIME].tolist())[1:-1]
 
 
 def _doubles(vector: NDArray[np.float64]) -> bytes:

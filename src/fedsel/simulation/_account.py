@@ -82,8 +82,13 @@ class RecordAccount:
         self.digests = np.empty(0, np.uint64)  # ascending
         self._sums = np.empty((0, 2))  # ε and fits
 
-    def charge(self, digests: NDArray[np.uint64], epsilon: float) -> tuple[float, int, int, int]:
-        """Add a fit: most ε and fits of one record, records that came again, and all records."""
+    def charge(
+        self, digests: NDArray[np.uint64], epsilon: float, *, goes_on: bool = False
+    ) -> tuple[float, int, int, int]:
+        """Add a fit: most ε and fits of one record, records that came again, and all records.
+
+        A fit that only ``goes_on`` charges new records alone.
+        """
         with _LOCK:
             mine = np.sort(digests[digests <= np.uint64(self._largest)])
             mine = mine[np.append(True, mine[1:] != mine[:-1])[: len(mine)]]
@@ -92,7 +97,7 @@ class RecordAccount:
             self.digests = np.insert(self.digests, place[new], mine[new])
             self._sums = np.insert(self._sums, place[new], 0.0, axis=0)
             place = np.searchsorted(self.digests, mine)
-            self._sums[place] += (epsilon, 1)
+            self._sums[place[new] if goes_on else place] += (epsilon, 1)
             total, fits = self._sums[place].max(axis=0) if len(mine) else (epsilon, 1)
             while len(self.digests) > self.limit:
                 self._largest >>= 1
@@ -129,17 +134,19 @@ def spend(X: Any, privacy: Privacy) -> float:
     return charge(digests_of(X), privacy)
 
 
-def charge(digests: NDArray[np.uint64], privacy: Privacy) -> float:
+def charge(digests: NDArray[np.uint64], privacy: Privacy, *, goes_on: bool = False) -> float:
     """Charge a fit on records by their digests, as `spend`.
 
-    Warns at the second, fourth, eighth … fit of a record, so that a search is not flooded.
+    Warns at the second, fourth, eighth … fit of a record, so that a search is not flooded. The
+    records of a fit that ``goes_on`` were charged for all of it when it began; accounts that are
+    open now may not have been.
     """
     with _LOCK:
         after = {account: account._after(privacy) for account in OPEN}  # all agree, or none pays
         for account, spent in after.items():
             account._spent, account.fits = spent, account.fits + 1
-    total, fits, again, records = RECORDS.charge(digests, privacy.total)
-    if fits > 1 and fits & (fits - 1) == 0 and not math.isinf(privacy.total):
+    total, fits, again, records = RECORDS.charge(digests, privacy.total, goes_on=goes_on)
+    if not goes_on and fits > 1 and fits & (fits - 1) == 0 and not math.isinf(privacy.total):
         warn_user(
             f"{again:,} of {records:,} different records were fitted in this process before, one of"
             f" them now in {fits} fits. If they are the same clients, they have spent"

@@ -9,7 +9,8 @@ with needed("torch", "fedsel.torch"):
     import torch as _torch  # noqa: F401
 
 from fedsel.torch._gradients import ClientUpdates, Local
+from fedsel.torch._modules import replace_batchnorm
 from fedsel.torch._settings import Communication
 from fedsel.torch._trainer import FederatedTrainer
 
-__all__ = ["ClientUpdates", "Communication", "FederatedTrainer", "Local"]
+__all__ = ["ClientUpdates", "Communication", "FederatedTrainer", "Local", "replace_batchnorm"]

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedsel.errors import InvalidArgument, check_kind, check_positive
+from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 
 _HOLDERS = (dict, list, set, deque, CellType)
 """What can be filled, and put back as it was."""
@@ -39,7 +39,8 @@ def check_module(module: nn.Module) -> None:
                 "module",
                 place,
                 "without batch norm, which mixes the records of clients and keeps statistics of"
-                " them that nobody has made private; use GroupNorm or LayerNorm",
+                " them that nobody has made private; fedsel.torch.replace_batchnorm(module) puts"
+                " GroupNorm in its place",
             )
         if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
             raise InvalidArgument(
@@ -62,6 +63,42 @@ def check_module(module: nn.Module) -> None:
         raise InvalidArgument("module", type(module).__name__, "of float32 or float64 parameters")
     if not all(bool(torch.isfinite(p).all()) for p in parameters):
         raise InvalidArgument("module", "NaN or infinite parameters", "finite")
+
+
+def replace_batchnorm(module: nn.Module, *, channels: int = 16) -> nn.Module:
+    """Put GroupNorm in the place of every batch norm, in the module itself, and return it.
+
+    A group has at least ``channels`` channels, or all that a layer has. Scales and shifts are kept,
+    running statistics are not: a network that was trained with batch norm gives other outputs, and
+    should be trained on public data again.
+
+    >>> replace_batchnorm(nn.Sequential(nn.Conv2d(3, 32, 3), nn.BatchNorm2d(32)))[1].num_groups
+    2
+    """
+    check_kind("module", module, nn.Module)
+    check_count("channels", channels)
+    batch_norm = nn.modules.batchnorm._BatchNorm
+    made: dict[int, nn.Module] = {}
+    parts = [part for part in module.modules() if isinstance(part, batch_norm)]
+    for part in parts:  # check them all before any is replaced
+        if part.num_features < 1:
+            allowed = "one that has seen an input, so that its channels are known"
+            raise InvalidArgument("module", f"{type(part).__name__} without channels", allowed)
+        made[id(part)] = _group_norm(part, channels)
+    for parent in list(module.modules()):
+        for name, child in list(parent._modules.items()):  # each name, of a shared one too
+            if id(child) in made:
+                setattr(parent, name, made[id(child)])
+    return made.get(id(module), module)
+
+
+def _group_norm(norm: Any, channels: int) -> nn.GroupNorm:
+    count = norm.num_features
+    groups = max(g for g in range(1, max(1, count // channels) + 1) if count % g == 0)
+    made = nn.GroupNorm(groups, count, eps=norm.eps, affine=norm.affine)
+    if norm.affine:
+        made.weight, made.bias = norm.weight, norm.bias
+    return made.train(norm.training)
 
 
 def seems_trained(module: nn.Module) -> bool:

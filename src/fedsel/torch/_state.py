@@ -30,15 +30,20 @@ _DECIDED = ("_grouped", "_keeps_start", "_public_means", "_preparing")
 """What a trainer remembers of the decisions of its runs."""
 _WANTED = "what FederatedTrainer.state_dict() returned"
 
+PLAYED: dict[str, int] = {}
+"""The rounds of each run that were played in this process."""
+
 
 @dataclass(frozen=True, eq=False)
 class Progress:
     """How far a run has come: all that it needs to go on, beside the records.
 
-    ``facts`` are what is public about the run, by which its records must fit; ``before`` is what
-    was known about them when it began. ``residual`` (clients, d) is private: each client's own.
+    ``run`` is a random name. ``facts`` are what is public about the run, by which its records must
+    fit; ``before`` is what was known about them when it began. ``residual`` (clients, d) is
+    private: each client's own.
     """
 
+    run: str
     facts: dict[str, str]
     order: int
     state: ServerState
@@ -49,15 +54,22 @@ class Progress:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values and copies of arrays."""
-        made = {"facts": dict(self.facts), "order": f"{self.order:x}", "finished": self.finished}
-        made |= {"state": state_to_dict(self.state), "past": history_to_dict(self.past)}
-        made["before"] = None if self.before is None else self.before.to_dict()
+        made = {
+            "run": self.run,
+            "facts": dict(self.facts),
+            "order": f"{self.order:x}",
+            "state": state_to_dict(self.state),
+            "past": history_to_dict(self.past),
+            "before": self.before and self.before.to_dict(),
+            "finished": self.finished,
+        }
         return {**made, "residual": _tensor(self.residual)} if len(self.residual) else made
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any], dim: int) -> Progress:
         residual = values.get("residual")
         return cls(
+            run=str(values["run"]),
             facts=dict(values["facts"]),
             order=int(values["order"], 16),
             state=state_of_dict(values["state"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from fedsel.torch._gradients import ClientUpdates
 from fedsel.torch._inputs import Inputs, ModuleJudge, outputs_of
 from fedsel.torch._records import Records, records_of
 from fedsel.torch._settings import Settings
-from fedsel.torch._state import Progress
+from fedsel.torch._state import PLAYED, Progress
 from fedsel.tracking import Callbacks, Tracking
 
 Evaluate = Literal["rounds", "epochs", "end"]
@@ -36,6 +37,7 @@ Evaluate = Literal["rounds", "epochs", "end"]
 class _Run:
     """A fit in progress, and what it needs beside its simulation."""
 
+    name: str
     simulation: Simulation
     records: Records
     clients: int
@@ -295,7 +297,8 @@ class FederatedTrainer(Settings):
         simulation = Simulation(training, updates, start, self.residual_directory)
         if past is not None:
             simulation.resume(past.order, past.past, past.residual)
-        run = (simulation, records, clients, judge, inputs, known, before, described)
+        name = secrets.token_hex(8) if past is None else past.run
+        run = (name, simulation, records, clients, judge, inputs, known, before, described)
         return _Run(*run, begun=simulation.state.rounds)
 
     def _played(
@@ -310,11 +313,14 @@ class FederatedTrainer(Settings):
             warn_about_seed("seed", self.solution.privacy)
         epochs = self.solution.epochs
         left = epochs - run.begun * epochs // planned  # an epoch that was begun counts as a whole
-        self.spent = charge(run.records.digests, replace(self.solution.privacy, epochs=left))
+        privacy, goes_on = replace(self.solution.privacy, epochs=left), PLAYED.get(run.name)
+        self.spent = charge(run.records.digests, privacy, goes_on=goes_on == run.begun)
         self._resumes = False
         try:
             for row in simulation.rounds(judge=run.judge, evaluate=evaluate):
+                PLAYED[run.name] = max(PLAYED.get(run.name, 0), row.round)
                 self._progress = Progress(
+                    run.name,
                     run.facts,
                     simulation.order,
                     simulation.state,

@@ -10,9 +10,7 @@
  * @typedef {import("../facts.js").Facts} Facts
  * @typedef {import("../wire/contract.js").Announcement} Announcement
  * @typedef {import("./connection.js").Ending} Ending
- *
- * Records in the order of the task's features, and −1 or +1 for each, or a number in [−1, 1].
- * @typedef {{ X: number[][], y: number[] }} Records
+ * @typedef {import("./records.js").Records} Records
  *
  * What a service asks: its task, and the request of the open round (null: the run is over).
  * @typedef {{ task: Announcement, request: Facts | null }} Offer
@@ -45,10 +43,9 @@ import { Refused } from "../device/refusal.js";
 import { InvalidArgument, checkPositive, own } from "../errors.js";
 import { readRequest } from "../facts.js";
 import { fromHex, sha256, toHex } from "../hash.js";
-import { LinearModel } from "../models/linear.js";
-import { RecordPipeline } from "../models/pipeline.js";
 import { readAnnouncement, readVerdict, wordOf } from "../wire/contract.js";
 import { Connection, Ended, SHORT, pause } from "./connection.js";
+import { isRecords, updateOf } from "./records.js";
 
 const MOST_ANNOUNCEMENT_BYTES = 64 << 20;
 /** Bytes of what a service says about how to prepare one feature, at most. */
@@ -115,6 +112,11 @@ export class Session {
     return this.#offer;
   }
 
+  /** The task, once it is known. */
+  get #task() {
+    return /** @type {Offer} */ (this.#offer).task;
+  }
+
   /** Take part until the run is over, the budget is spent, or nothing more is to be done.
    *
    * `records` are the device's own; or its update, a function of the weights, where the task leaves
@@ -168,12 +170,9 @@ export class Session {
   async #takePart(client, records) {
     const { task, request: asked } = await this.offer();
     if (asked === null) return;
-    if ((task.features === null) === isRecords(records)) {
-      throw new InvalidArgument(
-        "records",
-        "not shown",
-        "records if the task has features, else an update",
-      );
+    if ((task.schema === null) === isRecords(records)) {
+      const allowed = "records if the task has a schema, else an update";
+      throw new InvalidArgument("records", "not shown", allowed);
     }
     await this.#checkAllowed(client, /** @type {Uint8Array} */ (this.#first));
     await this.#introduce(client, task);
@@ -252,7 +251,7 @@ export class Session {
    * devices answered the first round of an epoch, most would have paid for nothing, and the rounds
    * after it would have none. @param {Facts} request */
   #isTheTurnOf({ epoch, round }) {
-    const { rounds_per_epoch: rounds, close_after: rule } = /** @type {Offer} */ (this.#offer).task;
+    const { rounds_per_epoch: rounds, close_after: rule } = this.#task;
     if (this.#turn.epoch !== epoch) {
       const ahead = Math.max(1, (epoch + 1) * rounds - round);
       this.#turn = { epoch, round: round + Math.floor(ahead * Math.random()) };
@@ -264,7 +263,7 @@ export class Session {
   /** The report; null if the round was over before it was paid for. @param {Client} client
    * @param {Uint8Array} message @param {Facts} request @param {Records | Update} records */
   async #answer(client, message, { round, dim }, records) {
-    const features = isRecords(records) ? dim - 1 : 0;
+    const features = this.#task.schema?.featureCount ?? 0;
     const [place, most] = [`/v1/rounds/${round}`, SHORT + BYTES_OF_A_FEATURE * features];
     const weights = await this.#connection.ask(`${place}/weights`, 8 * dim);
     const text = await this.#connection.ask(`${place}/preparing`, most);
@@ -283,23 +282,8 @@ export class Session {
       if (text.trim() === "null") return records;
       throw new Ended("NOT_UNDERSTOOD", "it prepares records, but its task has none");
     }
-    const features = dim - 1;
-    try {
-      const pipeline = RecordPipeline.parse(text, features);
-      const { loss } = /** @type {Offer} */ (this.#offer).task;
-      const model = new LinearModel({ loss: loss ?? undefined });
-      const update = (/** @type {Records} */ { X, y }) =>
-        pipeline.records(X, y, model).update(round, pipeline.preparation);
-      // Whether the plan makes sense is seen by a made-up record: it must not depend on the device's.
-      const madeUp = update({ X: [new Array(features).fill(0)], y: [1] })(new Float64Array(dim));
-      const { plan } = pipeline;
-      if (madeUp.length === dim && (plan === null || plan.dim === dim)) {
-        // Where no record can be used the device answers on zeros: who stays away is seen.
-        return (weights) => (records.X.length ? update(records)(weights) : new Float64Array(dim));
-      }
-    } catch {
-      // Told below.
-    }
+    const update = updateOf(this.#task, records, text, round, dim);
+    if (update !== null) return update;
     throw new Ended("NOT_UNDERSTOOD", "how it prepares records does not suit its task");
   }
 
@@ -335,11 +319,6 @@ export class Session {
   }
 }
 
-/** @param {Records | Update} records @returns {records is Records} */
-function isRecords(records) {
-  return typeof records === "object" && "X" in records;
-}
-
 /** A request that belongs to the task that was announced. @param {Uint8Array} message
  * @param {Announcement} task */
 function understood(message, task) {
@@ -351,9 +330,8 @@ function understood(message, task) {
     throw error;
   }
   if (request.run !== task.run) throw new Ended("FINISHED", "the service leads another one now");
-  const features = Array.isArray(task.features) ? task.features.length : task.features;
-  if (features !== null && request.dim !== features + 1) {
-    const detail = `it asks for d = ${request.dim}, its task has ${features + 1}`;
+  if (task.schema !== null && request.dim !== task.schema.dim) {
+    const detail = `it asks for d = ${request.dim}, its task has ${task.schema.dim}`;
     throw new Ended("NOT_UNDERSTOOD", detail);
   }
   return request;

@@ -19,7 +19,7 @@ const [UNKNOWN, ABSENT] = [-1, -2];
 
 /** Numbers within public bounds; without bounds the first rounds learn a range. */
 export class NumberColumn {
-  /** @readonly */ kind = "number";
+  kind = /** @type {const} */ ("number");
 
   /** @param {Record<string, unknown>} given {"range": [low, high] or "private", …} */
   constructor({ range, missing, indicator }) {
@@ -38,6 +38,11 @@ export class NumberColumn {
     this.endings = ["", ...indicatorEnding(this.indicator)];
   }
 
+  /** Whether a cell counts as missing. @param {unknown} cell */
+  isMissing(cell) {
+    return numberOf(plain(cell)) === null;
+  }
+
   /** @param {unknown} cell */
   encode(cell) {
     const number = numberOf(plain(cell));
@@ -48,7 +53,10 @@ export class NumberColumn {
 
 /** Texts with public levels, each of which becomes a feature of 0 and 1. */
 export class CategoryColumn {
-  /** @readonly */ kind = "category";
+  kind = /** @type {const} */ ("category");
+  #code;
+  /** The levels that count in place of those that are none. @type {Record<number, number>} */
+  #instead;
 
   /** @param {Record<string, unknown>} given {"levels": […], …} */
   constructor({ levels, missing, indicator }) {
@@ -61,22 +69,22 @@ export class CategoryColumn {
     /** @readonly */ this.indicator = flag(indicator);
     /** @readonly */
     this.endings = [...this.levels.map((x) => `=${x}`), ...indicatorEnding(this.indicator)];
-    const code = matcher(this.levels);
-    /** The number of a cell's level, −1 for none, and whether the cell is missing.
-     * @readonly @type {(cell: unknown) => { level: number, missing: boolean }} */
-    this.match = (cell) => {
-      const found = code(cell);
-      if (found === ABSENT) return { level: absent, missing: true };
-      return { level: found === UNKNOWN ? other : found, missing: false };
-    };
+    this.#code = matcher(this.levels);
+    this.#instead = { [UNKNOWN]: other, [ABSENT]: absent };
+  }
+
+  /** @param {unknown} cell */
+  isMissing(cell) {
+    return plain(cell) === null;
   }
 
   /** @param {unknown} cell */
   encode(cell) {
-    const { level, missing } = this.match(cell);
+    const code = this.#code(cell);
+    const level = code < 0 ? this.#instead[code] : code;
     const features = new Array(this.endings.length).fill(0);
     if (level >= 0) features[level] = 1;
-    if (this.indicator) features[this.levels.length] = Number(missing);
+    if (this.indicator) features[this.levels.length] = Number(code === ABSENT);
     return features;
   }
 }

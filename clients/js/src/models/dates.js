@@ -15,7 +15,7 @@ const TOKENS = ["YYYY", "MM", "DD", "hh", "mm", "ss"];
 /** Dates by ISO 8601 or a format such as "DD.MM.YYYY hh:mm"; a time zone is not read. "year" and
  * "days" (since the first) are one number each, the other parts a point on a circle. */
 export class DateColumn {
-  /** @readonly */ kind = "date";
+  kind = /** @type {const} */ ("date");
   #read;
   #bounds;
   #absent;
@@ -47,10 +47,20 @@ export class DateColumn {
   }
 
   /** @param {unknown} cell */
+  isMissing(cell) {
+    return this.#moment(cell) === null;
+  }
+
+  /** @param {unknown} cell */
   encode(cell) {
-    const moment = typeof cell === "string" ? this.#read(stripped(cell)) : null;
+    const moment = this.#moment(cell);
     const numbers = moment === null ? this.#absent : this.#numbers(moment);
     return this.indicator ? [...numbers, Number(moment === null)] : numbers;
+  }
+
+  /** @param {unknown} cell */
+  #moment(cell) {
+    return typeof cell === "string" ? this.#read(stripped(cell)) : null;
   }
 
   /** @param {Moment | null} moment @returns {number[]} */

@@ -31,11 +31,19 @@ export class RecordPipeline {
     this.plan = plan;
   }
 
-  /** From the server's text, of at most so many features: a few bytes may ask for any number of
-   * them. The text says once what all features share.
-   * @param {string} text @param {number} most */
+  /** From the server's text, of at most so many features. @param {string} text
+   * @param {number} most */
   static parse(text, most) {
-    const parts = parsed(text);
+    return RecordPipeline.of(parsed(text), most);
+  }
+
+  /** From plain values, of at most so many features: a few bytes may ask for any number of them. What
+   * all features share is there once. @param {unknown} values @param {number} most */
+  static of(values, most) {
+    if (typeof values !== "object" || values === null) {
+      throw new InvalidArgument("pipeline", values, "an object");
+    }
+    const parts = /** @type {Record<string, any>} */ (own(values));
     const features = checkCount("features", parts.features, { most });
     checkCount("octaves", parts.octaves, { most: MOST_OCTAVES });
     const each = (/** @type {unknown} */ value) =>
@@ -58,7 +66,7 @@ export class RecordPipeline {
 
   /** A device's raw records, on the scale that all know: what their `update` tells, in which round.
    * @param {readonly ArrayLike<number>[]} X @param {ArrayLike<number>} y
-   * @param {import("./linear.js").LinearModel} [model] */
+   * @param {import("./linear.js").LinearModel | import("./linear.js").MulticlassModel} [model] */
   records(X, y, model) {
     const plan = this.plan ?? undefined;
     return new LinearRecords(
@@ -69,16 +77,11 @@ export class RecordPipeline {
   }
 }
 
-/** @param {string} text @returns {Record<string, any>} */
+/** @param {string} text @returns {unknown} */
 function parsed(text) {
-  let parts = null;
   try {
-    parts = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
-    // Refused below.
+    throw new InvalidArgument("pipeline", "no JSON", "an object in JSON");
   }
-  if (typeof parts !== "object" || parts === null) {
-    throw new InvalidArgument("preparing", typeof parts, "an object in JSON");
-  }
-  return own(parts);
 }

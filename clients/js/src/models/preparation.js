@@ -63,12 +63,29 @@ export class Preparation {
     });
   }
 
+  /** The norm of a typical record before it is divided; 1 where records keep theirs. */
+  get typicalNorm() {
+    return this.unit ? Math.hypot(this.intercept, 1 / this.factor) : 1;
+  }
+
+  /** What a record is divided by; 1 where it keeps its norm. @param {ArrayLike<number>} record */
+  norm(record) {
+    const squares = Float32Array.from(this.#wide(record)).reduce((sum, x) => sum + x * x, 0);
+    return this.unit && squares > 0 ? Math.sqrt(squares) : 1;
+  }
+
   /** A record as a client trains on it. @param {ArrayLike<number>} record */
   record(record) {
+    const wide = this.#wide(record);
+    return this.unit ? unitRow(wide) : Float32Array.from(wide, (entry) => this.factor * entry);
+  }
+
+  /** (clip((x − origin)/spread, −1, 1) − centre, intercept), mixed. @param {ArrayLike<number>} record */
+  #wide(record) {
     let wide = new Float64Array(this.size).fill(this.intercept);
     wide.set(this.within(record).map((entry, i) => entry - this.centre[i]));
     if (this.mixing !== null) wide = Float64Array.from(this.mixing, (row) => product(row, wide));
-    return this.unit ? unitRow(wide) : Float32Array.from(wide, (entry) => this.factor * entry);
+    return wide;
   }
 }
 

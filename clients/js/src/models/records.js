@@ -1,13 +1,13 @@
 /** A device's own part of training a linear model: its records, and what it would tell of them. */
 
 import { InvalidArgument, InvalidData, own } from "../errors.js";
-import { LinearModel, REGRESSING } from "./linear.js";
+import { LinearModel, MulticlassModel, REGRESSING } from "./linear.js";
 import { Plan, Preparation } from "./preparation.js";
 
 /** The records of one device, on their public scale, [−1, 1]; without an intercept.
  *
- * `update(round, preparation)` is what `Client.answer` is to be given in a round. y is −1 or +1, or
- * for a regression a number in [−1, 1]. */
+ * `update(round, preparation)` is what `Client.answer` is to be given in a round. y is −1 or +1; a
+ * class number 0 … C−1 for a `MulticlassModel`; for a regression a number in [−1, 1]. */
 export class LinearRecords {
   #records;
   #y;
@@ -15,12 +15,12 @@ export class LinearRecords {
   #plan;
 
   /** @param {readonly ArrayLike<number>[]} X @param {ArrayLike<number>} y
-   * @param {{ model?: LinearModel, plan?: Plan }} [options] */
+   * @param {{ model?: LinearModel | MulticlassModel, plan?: Plan }} [options] */
   constructor(X, y, options) {
     const { model = new LinearModel(), plan } = own(options);
     this.#records = rows(X);
     this.#model = model;
-    this.#y = targets(y, this.#records.length, REGRESSING.includes(model.loss));
+    this.#y = targets(y, this.#records.length, model);
     const features = this.#records[0].length;
     if (plan && plan.features !== features) {
       throw new InvalidArgument("plan.features", plan.features, "as many as X has");
@@ -54,10 +54,17 @@ function rows(X) {
   return records.map((row) => row.map((entry) => Math.max(-1, Math.min(1, entry))));
 }
 
-/** @param {ArrayLike<number>} y @param {number} records @param {boolean} regressing */
-function targets(y, records, regressing) {
+/** @param {ArrayLike<number>} y @param {number} records @param {LinearModel | MulticlassModel} model */
+function targets(y, records, model) {
   const numbers = Float64Array.from(y, Number);
-  if (regressing) {
+  if (model instanceof MulticlassModel) {
+    const right = numbers.every((label) => Number.isSafeInteger(label) && label >= 0);
+    if (numbers.length !== records || !right) {
+      throw new InvalidData("y: must be a class number, 0 or more, one for each record");
+    }
+    return numbers;
+  }
+  if (REGRESSING.includes(model.loss)) {
     if (numbers.length !== records || !numbers.every(Number.isFinite)) {
       throw new InvalidData("y: must be one number for each record");
     }

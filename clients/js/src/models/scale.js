@@ -13,22 +13,23 @@ export class FeatureScale {
     this.high = Float64Array.from(high);
     const fits = this.low.length > 0 && this.low.length === this.high.length;
     const bounds = this.low.every(
-      (end, i) => Number.isFinite(end) && Number.isFinite(this.high[i]) && end < this.high[i],
+      (end, i) => Number.isFinite(end) && Number.isFinite(this.high[i]) && end <= this.high[i],
     );
     if (!fits || !bounds) {
       throw new InvalidArgument(
         "feature_range",
         "the bounds",
-        "low < high, a number a feature each",
+        "low ≤ high, a number a feature each",
       );
     }
     /** The middle of the bounds where zero lies outside of them, else zero. @readonly */
     this.centre = this.low.map((end, i) => {
       return end > 0 || this.high[i] < 0 ? (end + this.high[i]) / 2 : 0;
     });
-    /** 1 over the largest distance from the centre. @readonly */
+    /** 1 over the largest distance from the centre; 0 for a feature that cannot vary. @readonly */
     this.factor = this.centre.map((middle, i) => {
-      return 1 / Math.max(this.high[i] - middle, middle - this.low[i]);
+      const reach = Math.max(this.high[i] - middle, middle - this.low[i]);
+      return reach > 0 ? 1 / reach : 0;
     });
   }
 

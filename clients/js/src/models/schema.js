@@ -100,32 +100,44 @@ export class Schema {
    * @param {TableRecord} record @returns {Float64Array} */
   encode(record) {
     if (record instanceof Encoded && record.length === this.featureCount) return record;
-    const { columns } = this;
-    const listed = Array.isArray(record) || ArrayBuffer.isView(record);
-    if (typeof columns === "number") {
-      if (!listed || record.length !== columns) {
-        throw new InvalidData(`record: must be a list of ${columns} numbers`);
-      }
-      return Encoded.from(/** @type {ArrayLike<Cell>} */ (record), (cell) => PLACE.encode(cell)[0]);
-    }
-    if (typeof record !== "object" || record === null) {
-      throw new InvalidData("record: must be an object with the cells by name");
-    }
-    if (listed && record.length !== columns.size) {
-      throw new InvalidData(`record: must have ${columns.size} cells`);
+    const cells = this.#cells(record);
+    if (typeof this.columns === "number") {
+      return Encoded.from(cells, (cell) => BY_POSITION.encode(cell)[0]);
     }
     const encoded = new Encoded(this.featureCount);
-    let [at, place] = [0, 0];
-    for (const [name, column] of columns) {
-      const key = listed ? place : name;
-      const there = Object.hasOwn(record, key);
-      const numbers = column.encode(
-        there ? /** @type {Record<string | number, Cell>} */ (record)[key] : null,
-      );
-      for (const number of numbers) encoded[at++] = number;
-      place += 1;
+    let [place, at] = [0, 0];
+    for (const column of this.columns.values()) {
+      for (const number of column.encode(cells[place++])) encoded[at++] = number;
     }
     return encoded;
+  }
+
+  /** The names of the columns whose cells count as missing in a record: nothing is written in them, or
+   * nothing that can be read. @param {TableRecord} record @returns {string[]} */
+  missing(record) {
+    const cells = this.#cells(record);
+    if (typeof this.columns === "number") {
+      return this.features.filter((_, place) => BY_POSITION.isMissing(cells[place]));
+    }
+    const named = [...this.columns].filter(([, column], place) => column.isMissing(cells[place]));
+    return named.map(([name]) => name);
+  }
+
+  /** A record's cells in the order of the columns. @param {TableRecord} record
+   * @returns {ArrayLike<unknown>} */
+  #cells(record) {
+    const { columns } = this;
+    const size = typeof columns === "number" ? columns : columns.size;
+    if (Array.isArray(record) || ArrayBuffer.isView(record)) {
+      if (record.length === size) return /** @type {ArrayLike<unknown>} */ (record);
+      throw new InvalidData(`record: must have ${size} cells`);
+    }
+    if (typeof record !== "object" || record === null || typeof columns === "number") {
+      const kind = typeof columns === "number" ? `a list of ${size} numbers` : "cells by name";
+      throw new InvalidData(`record: must be ${kind}`);
+    }
+    const cells = /** @type {Record<string, unknown>} */ (record);
+    return Array.from(columns.keys(), (name) => (Object.hasOwn(cells, name) ? cells[name] : null));
   }
 
   /** The number of a label's class, or a target on [−1, 1]; NaN for any other label. Without classes
@@ -142,8 +154,8 @@ export class Schema {
   }
 }
 
-/** Any column by position. */
-const PLACE = new NumberColumn({ range: "private" });
+/** What each column is where only their number is known. */
+const BY_POSITION = new NumberColumn({ range: "private" });
 
 /** @param {unknown} columns */
 function columnsOf(columns) {

@@ -8,10 +8,8 @@
  * @property {"signed" | "open"} invitations
  * @property {number} rounds_per_epoch
  * @property {{ seconds?: number }} close_after
- * @property {string[] | number | null} features names of the columns, or their number
+ * @property {Schema | null} schema what devices make of their records; null: they bring own updates
  * @property {string | null} loss
- * @property {[string, string] | null} labels
- * @property {[number, number] | null} target_range
  * @property {string} [purpose] this and what follows is for people
  * @property {string} [recipient]
  * @property {number} [rounds]
@@ -22,7 +20,7 @@
 
 import { checkCount, checkPositive, own } from "../errors.js";
 import { LinearModel, REGRESSING } from "../models/linear.js";
-import { MOST_DIMENSION } from "./recipe.js";
+import { Schema } from "../models/schema.js";
 
 const MOST_ROUNDS = 2 ** 32 - 1;
 
@@ -31,26 +29,19 @@ const MOST_ROUNDS = 2 ** 32 - 1;
 export function readAnnouncement(body) {
   try {
     const values = own(JSON.parse(new TextDecoder().decode(body)));
-    const { name, run, invitations, loss, labels, target_range: target, features } = values;
+    const { name, run, invitations, loss } = values;
     const { reports, seconds } = own(values.close_after);
     checkCount("rounds_per_epoch", values.rounds_per_epoch, { most: MOST_ROUNDS });
     if (reports != null) checkCount("reports", reports);
     if (seconds != null) checkPositive("seconds", seconds);
-    new LinearModel({ loss: loss ?? undefined });
+    const schema = values.schema === null ? null : new Schema(values.schema);
     const known =
       isText(name) &&
       /^([0-9a-f]{2}){16}$/.test(run) &&
       (invitations === "signed" || invitations === "open") &&
       (reports != null || seconds != null) &&
-      (labels === null || (labels.length === 2 && labels.every(isText))) &&
-      (target === null || isRange(target)) &&
-      (target !== null || !REGRESSING.includes(loss));
-    if (!known) return null;
-    if (Array.isArray(features)) {
-      const named = features.length && features.every(isText);
-      if (!named || new Set(features).size !== features.length) return null;
-    } else if (features !== null) checkCount("features", features, { most: MOST_DIMENSION });
-    return { ...values, close_after: { seconds: seconds ?? undefined } };
+      suits(schema, loss);
+    return known ? { ...values, schema, close_after: { seconds: seconds ?? undefined } } : null;
   } catch {
     return null;
   }
@@ -61,10 +52,12 @@ function isText(value) {
   return typeof value === "string" && value !== "";
 }
 
-/** @param {unknown[]} value */
-function isRange(value) {
-  const [low, high] = value;
-  return value.length === 2 && value.every(Number.isFinite) && Number(low) < Number(high);
+/** Whether the labels of a schema are what a loss predicts. @param {Schema | null} schema
+ * @param {any} loss */
+function suits(schema, loss) {
+  if (schema === null) return loss === null;
+  new LinearModel({ loss });
+  return REGRESSING.includes(loss) === (schema.targetRange !== null);
 }
 
 /** The verdict of an HTTP answer to a report. @param {number} status @param {Uint8Array} body

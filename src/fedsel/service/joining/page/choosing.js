@@ -1,18 +1,19 @@
 /** Step 1: a person's records, from a file or typed. They are held here, and nowhere else. */
 
+import { asked, labelWords, typedForm } from "./asking.js";
 import { DataProblem, parseTable } from "./csv.js";
-import { featureNames, isRegression, labelColumns, recordsOf, typedRecord } from "./data.js";
-import { byId, element } from "./show.js";
+import { encoded, labelColumns, recordsOf } from "./data.js";
+import { byId, element, showFacts } from "./show.js";
 
 const MOST_TYPED = 60;
 const MOST_BYTES = 200e6;
 
-/** @param {import("./client/wire/contract.js").Announcement} task
- * @param {(records: import("./data.js").Records | null) => void} chosen */
-export function chooseData(task, chosen) {
+/** @param {import("./client/index.js").Schema} schema
+ * @param {(records: import("./data.js").Records | null, ready: boolean) => void} chosen gets what the
+ * model can be asked about, and whether that may be reported on */
+export function chooseData(schema, chosen) {
   /** @type {ReturnType<typeof parseTable> | null} */
   let table = null;
-  const names = featureNames(task);
   const told = (/** @type {string} */ text, bad = false) => {
     byId("data-said").textContent = text;
     byId("data-said").classList.toggle("bad", bad);
@@ -23,7 +24,7 @@ export function chooseData(task, chosen) {
     try {
       work();
     } catch (error) {
-      chosen(null);
+      chosen(null, false);
       if (!(error instanceof DataProblem)) throw error;
       told(error.message, true);
     }
@@ -31,24 +32,21 @@ export function chooseData(task, chosen) {
   const readTable = () =>
     attempt(() => {
       if (table === null) return;
-      const records = recordsOf(task, table, byId("label-column").value);
-      chosen(records);
-      const { X, leftOut, why } = records;
-      const ready = X.length === 1 ? "One record is ready." : `${X.length} records are ready.`;
-      const others = leftOut === 1 ? "One is left out" : `${leftOut} are left out`;
-      told(leftOut ? `${ready} ${others}. ${why}` : ready, leftOut > 0);
+      const records = recordsOf(schema, table, byId("label-column").value);
+      chosen(records, true);
+      told(said(schema, records), records.leftOut > 0);
     });
   const readFile = async () => {
     const [file] = byId("file").files;
     [table, byId("label-choice").hidden] = [null, true];
-    chosen(null);
+    chosen(null, false);
     told("");
     if (!file) return;
     const text = file.size > MOST_BYTES ? null : await file.text().catch(() => null);
     if (text === null) return told("The file cannot be read, or is larger than 200 MB.", true);
     attempt(() => {
       const parsed = parseTable(text);
-      const columns = labelColumns(task, parsed.header);
+      const columns = labelColumns(schema, parsed.header);
       table = parsed;
       byId("label-column").replaceChildren(...columns.map((name) => element("option", {}, name)));
       byId("label-column").value = columns[columns.length - 1];
@@ -56,25 +54,23 @@ export function chooseData(task, chosen) {
       readTable();
     });
   };
+  const few =
+    (typeof schema.columns === "number" ? schema.columns : schema.columns.size) <= MOST_TYPED;
+  const form = few ? typedForm(schema) : null;
   const readTyped = () => {
-    const inputs = [...byId("typed").querySelectorAll("[data-feature]")];
-    const values = inputs.map((input) => input.value);
-    const label = byId("typed-label").value;
-    if ([...values, label].some((value) => value.trim() === "")) {
-      chosen(null);
-      const empty = [...values, label].filter((value) => value.trim() === "").length;
-      return told(empty === 1 ? "One field is empty." : `${empty} fields are empty.`);
-    }
-    attempt(() => {
-      chosen(typedRecord(task, values, label));
-      told("One record is ready.");
-    });
+    if (form === null) return;
+    const records = encoded(schema, [form.cells()], [form.label()]);
+    const labelled = form.label() !== "";
+    chosen(records, labelled);
+    told(labelled ? said(schema, records) : "Fill in what you know, and the label.");
   };
-  byId("columns-wanted").textContent = wanted(task, names);
+  const { sentence, lines } = asked(schema);
+  byId("columns-wanted").textContent = sentence;
+  byId("columns").hidden = !lines.length;
+  showFacts(byId("column-list"), /** @type {[string, string][]} */ (lines));
   const typed = byId("typed");
-  if (names.length > MOST_TYPED) {
-    document.querySelector(".choice")?.setAttribute("hidden", "");
-  } else typed.replaceChildren(...fields(task, names));
+  if (form === null) document.querySelector(".choice")?.setAttribute("hidden", "");
+  else typed.replaceChildren(...form.elements);
   typed.addEventListener("input", readTyped);
   byId("file").addEventListener("change", readFile);
   byId("label-column").addEventListener("change", readTable);
@@ -91,40 +87,18 @@ export function chooseData(task, chosen) {
   changed(); // a person may have been faster than this page, or the browser has kept their choice
 }
 
-/** @param {import("./client/wire/contract.js").Announcement} task @param {string[]} names */
-function wanted(task, names) {
-  const columns = Array.isArray(task.features)
-    ? `Columns ${names.slice(0, 12).join(", ")}${names.length > 12 ? ` and ${names.length - 12} more` : ""}, in any order`
-    : `${names.length} columns of numbers`;
-  const label = isRegression(task)
-    ? `one with the target, a number from ${task.target_range?.join(" to ")}`
-    : `one with the label, ${(task.labels ?? ["−1", "1"]).map((text) => `“${text}”`).join(" or ")}`;
-  return `${columns}, and ${label}.`;
-}
-
-/** The fields of a typed record. @param {import("./client/wire/contract.js").Announcement} task @param {string[]} names */
-function fields(task, names) {
-  const inputs = names.map((name, j) =>
-    element(
-      "div",
-      {},
-      element("label", { for: `feature-${j}` }, name),
-      element("input", {
-        id: `feature-${j}`,
-        inputmode: "decimal",
-        "data-feature": "",
-      }),
-    ),
-  );
-  const classes = task.labels ?? ["-1", "1"];
-  const label = isRegression(task)
-    ? element("input", { id: "typed-label", inputmode: "decimal" })
-    : element(
-        "select",
-        { id: "typed-label" },
-        element("option", { value: "" }, "choose …"),
-        ...classes.map((text) => element("option", {}, text)),
-      );
-  const called = isRegression(task) ? "target" : "label";
-  return [...inputs, element("div", {}, element("label", { for: "typed-label" }, called), label)];
+/** What became of the records. @param {import("./client/index.js").Schema} schema
+ * @param {import("./data.js").Records} records */
+function said(schema, { X, leftOut, unread }) {
+  const count = X.length - leftOut;
+  const sentences = [count === 1 ? "One record is ready." : `${count} records are ready.`];
+  if (leftOut) {
+    const others = leftOut === 1 ? "One is left out: its" : `${leftOut} are left out: their`;
+    sentences.push(`${others} label is not ${labelWords(schema)}.`);
+  }
+  for (const [name, cells] of [...unread].slice(0, 3)) {
+    const many = cells === 1 ? "one cell" : `${cells} cells`;
+    sentences.push(`“${name}”: ${many} cannot be read, and will count as missing.`);
+  }
+  return sentences.join(" ");
 }

@@ -1,120 +1,76 @@
-/** A person's records as the task wants them: numbers in its order, labels −1 and +1.
+/** A person's records, as the task's schema encodes them: it reads every cell, and what it cannot read
+ * counts as missing.
  *
- * @typedef {import("./client/wire/contract.js").Announcement} Task
+ * @typedef {import("./client/index.js").Schema} Schema
  *
- * What a task can use of them; records with a label or a value that it does not know are left out.
- * @typedef {{ X: number[][], y: number[], leftOut: number, why: string }} Records
+ * `unread` counts cells by column that hold something, but nothing that can be read; `leftOut` records
+ * have a label that the task does not know.
+ * @typedef {object} Records
+ * @property {Float64Array[]} X
+ * @property {string[]} y
+ * @property {Map<string, number>} unread
+ * @property {number} leftOut
  */
 
 import { DataProblem } from "./csv.js";
 
-const REGRESSING = ["squared", "huber"];
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+const SHOWN = 5;
 
-/** @param {Task} task */
-export function isRegression(task) {
-  return REGRESSING.includes(task.loss ?? "");
-}
-
-/** The names of a record's features, numbered where the task only counts them. @param {Task} task */
-export function featureNames({ features }) {
-  if (Array.isArray(features)) return features;
-  return Array.from({ length: features ?? 0 }, (_, i) => `feature ${i + 1}`);
-}
-
-/** The columns that may be the label: all that are no feature. @param {Task} task
- * @param {string[]} header */
-export function labelColumns(task, header) {
-  const { features } = task;
-  if (!Array.isArray(features)) return header;
-  const missing = features.filter((name) => ownerOf(name, header) === undefined);
+/** The columns that may be the label: the one that the task names, else all that are no feature.
+ * @param {Schema} schema @param {string[]} header */
+export function labelColumns({ columns, label }, header) {
+  const wanted = typeof columns === "number" ? [] : [...columns.keys()];
+  const missing = wanted.filter((name) => !header.includes(name)).map((name) => `“${name}”`);
   if (missing.length) {
-    const names = missing
-      .slice(0, 5)
-      .map((name) => `“${name}”`)
-      .join(", ");
-    const more = missing.length > 5 ? ` and ${missing.length - 5} more` : "";
-    throw new DataProblem(`The header has no column ${names}${more}.`);
+    const more = missing.length > SHOWN ? ` and ${missing.length - SHOWN} more` : "";
+    throw new DataProblem(`The header has no column ${missing.slice(0, SHOWN).join(", ")}${more}.`);
   }
-  const used = new Set(features.map((name) => ownerOf(name, header)));
-  const rest = header.filter((name) => !used.has(name));
+  const rest = header.filter((name) => !wanted.includes(name));
   if (!rest.length)
-    throw new DataProblem("Besides the features there is no column with the label.");
-  return rest;
+    throw new DataProblem("Besides the columns that are asked for there is none with the label.");
+  return label !== null && rest.includes(label) ? [label] : rest;
 }
 
-/** The column of a feature: of its own name, or of the text whose level it is, job of job=cook.
- * @param {string} name @param {string[]} header */
-function ownerOf(name, header) {
-  if (header.includes(name)) return name;
-  const owners = header.filter((column) => name.startsWith(`${column}=`));
-  return owners.sort((a, b) => b.length - a.length)[0];
-}
-
-/** Records of a table. Its header decides whether it suits the task, what is in it never does: who
- * takes part is seen by the service. @param {Task} task
- * @param {{ header: string[], rows: string[][], lines: number[] }} table @param {string} label
- * @returns {Records} */
-export function recordsOf(task, { header, rows, lines }, label) {
+/** Records of a table. Its header decides whether it suits the task, what is in it never does: the
+ * service sees who takes part. @param {Schema} schema
+ * @param {{ header: string[], rows: string[][] }} table @param {string} label */
+export function recordsOf(schema, { header, rows }, label) {
+  const { columns } = schema;
   const target = header.indexOf(label);
-  const names = Array.isArray(task.features) ? task.features : header.filter((n) => n !== label);
-  if (typeof task.features === "number" && names.length !== task.features) {
+  const others = header.flatMap((_, place) => (place === target ? [] : [place]));
+  if (typeof columns === "number" && others.length !== columns) {
     throw new DataProblem(
-      `Besides the label there are ${names.length} columns; the task has ${task.features}.`,
+      `Besides the label there are ${others.length} columns; the task has ${columns}.`,
     );
   }
-  const columns = names.map((name) => {
-    const owner = ownerOf(name, header) ?? name;
-    const level = name === owner ? null : name.slice(owner.length + 1);
-    return { name, at: header.indexOf(owner), level };
-  });
-  /** @type {Records} */
-  const records = { X: [], y: [], leftOut: 0, why: "" };
-  rows.forEach((row, i) => {
-    try {
-      const record = columns.map(({ name, at, level }) => {
-        if (level !== null) return Number(row[at].trim() === level);
-        return numberOf(row[at], `Line ${lines[i]}, “${name}”`);
-      });
-      records.y.push(targetOf(task, row[target], `Line ${lines[i]}, “${label}”`));
-      records.X.push(record);
-    } catch (error) {
-      if (!(error instanceof DataProblem)) throw error;
-      records.leftOut += 1;
-      records.why ||= error.message;
+  const places =
+    typeof columns === "number"
+      ? others
+      : Array.from(columns.keys(), (name) => header.indexOf(name));
+  const cells = rows.map((row) => places.map((place) => row[place]));
+  return encoded(
+    schema,
+    cells,
+    rows.map((row) => row[target]),
+  );
+}
+
+/** @param {Schema} schema @param {string[][]} cells of each record in the order of the columns
+ * @param {string[]} labels @returns {Records} */
+export function encoded(schema, cells, labels) {
+  const names = typeof schema.columns === "number" ? schema.features : [...schema.columns.keys()];
+  const place = new Map(names.map((name, at) => [name, at]));
+  const unread = new Map();
+  for (const record of cells) {
+    for (const name of schema.missing(record)) {
+      if (!record[place.get(name) ?? 0].trim()) continue;
+      unread.set(name, (unread.get(name) ?? 0) + 1);
     }
-  });
-  return records;
-}
-
-/** The one record of a form. @param {Task} task @param {string[]} values @param {string} label
- * @returns {Records} */
-export function typedRecord(task, values, label) {
-  const names = featureNames(task);
-  const X = [values.map((value, j) => numberOf(value, `“${names[j]}”`))];
-  return { X, y: [targetOf(task, label, "The label")], leftOut: 0, why: "" };
-}
-
-/** @param {string} text @param {string} where */
-function numberOf(text, where) {
-  const number = NUMBER.test(text.trim()) ? Number(text) : NaN;
-  if (!Number.isFinite(number)) throw new DataProblem(`${where}: must be a number.`);
-  return number;
-}
-
-/** −1 or +1, or a number on the scale of the target. @param {Task} task @param {string} text
- * @param {string} where */
-function targetOf(task, text, where) {
-  if (isRegression(task)) {
-    const [low, high] = task.target_range ?? [-1, 1];
-    const scaled = (2 * (numberOf(text, where) - low)) / (high - low) - 1;
-    return Math.max(-1, Math.min(1, scaled));
   }
-  const [negative, positive] = task.labels ?? ["-1", "1"];
-  const value = text.trim();
-  const is = (/** @type {string} */ name) =>
-    value === name || (NUMBER.test(value) && NUMBER.test(name) && Number(value) === Number(name));
-  if (is(positive)) return 1;
-  if (is(negative) || (!task.labels && is("0"))) return -1;
-  throw new DataProblem(`${where}: must be “${negative}” or “${positive}”.`);
+  return {
+    X: cells.map((record) => schema.encode(record)),
+    y: labels,
+    unread,
+    leftOut: labels.filter((label) => Number.isNaN(schema.target(label))).length,
+  };
 }

@@ -1,6 +1,7 @@
 /** The page at /join: shows what is asked, and what the device in this browser does.
  *
  * @typedef {import("./client/joining/session.js").Outcome} Outcome
+ * @typedef {import("./client/index.js").Schema} Schema
  */
 
 import { Ledger } from "./client/device/ledger.js";
@@ -11,7 +12,8 @@ import { kept } from "./keeping.js";
 import { Limits } from "./limits.js";
 import { exactly } from "./meaning.js";
 import { ModelView } from "./model.js";
-import { ADDRESS, getJson, getPreparing } from "./service.js";
+import { RunView } from "./run.js";
+import { ADDRESS } from "./service.js";
 import { byId, showFacts, showLedger, showReports } from "./show.js";
 import { alone, watchTabs } from "./tabs.js";
 
@@ -74,9 +76,9 @@ class Page {
     this.limits.begin(own, history);
     byId("token").value = tokenOfLink() || own.token || "";
     byId("invitation").hidden = task.invitations === "open" && !byId("token").value.includes(".");
-    chooseData(task, (records) => {
-      this.#records = records;
-      if (records) this.model.use(records);
+    chooseData(/** @type {Schema} */ (task.schema), (records, ready) => {
+      this.#records = ready ? records : null;
+      this.model.use(records);
       this.#enable();
     });
     byId("form").addEventListener("submit", (/** @type {Event} */ event) => {
@@ -235,7 +237,7 @@ class Page {
     let outcome = goesOn ? await session.join(client, records) : /** @type {Outcome} */ (sent);
     if (outcome.ending === "DONE" && records !== null) {
       state(WAITING.last);
-      if (!(await view.follow(signal))) return ended("STOPPED");
+      if (!(await view.follow(EVERY, signal))) return ended("STOPPED");
       outcome = { ...outcome, ending: "FINISHED" };
     }
     view.show();
@@ -280,50 +282,6 @@ function ended(ending, detail) {
   );
 }
 
-/** The open round and the model, as the service publishes them. */
-class RunView {
-  #etag = "";
-  /** The model until it is shown. @type {any} */
-  #model = null;
-
-  /** @param {ModelView} view */
-  constructor(view) {
-    this.view = view;
-  }
-
-  /** Show the open round, and fetch a new model; whether the run is over. */
-  async fetch() {
-    const now = await getJson("rounds/open");
-    if (now === null) return false;
-    showRound(now);
-    if (now.model !== this.#etag) {
-      this.#model = await getJson("model.json");
-      if (this.#model !== null) this.#etag = now.model;
-    }
-    return now.finished;
-  }
-
-  /** Show a new model, while no request waits for it: how long it takes to judge it on the person's
-   * records tells how many those are. */
-  show() {
-    if (this.#model !== null) this.view.show(this.#model);
-    this.#model = null;
-  }
-
-  /** Look on until the run is over; false if it was stopped before. @param {AbortSignal} signal */
-  async follow(signal) {
-    while (!signal.aborted) {
-      if (await this.fetch()) return true;
-      this.show();
-      await new Promise((resolve) => {
-        const timer = setTimeout(resolve, 1000 * EVERY * (0.5 + Math.random()));
-        signal.addEventListener("abort", () => (clearTimeout(timer), resolve(undefined)));
-      });
-    }
-    return false;
-  }
-}
-
 /** What a ledger says, without changing anything. @param {BrowserStore} store */
 async function historyOf(store) {
   return new Ledger(store).history();
@@ -337,16 +295,6 @@ async function showPast(task, store) {
   showLedger(history);
   showReports(history, task.run, (await kept(task.run)).outcomes ?? {});
   byId("storage").textContent = "";
-}
-
-/** @param {any} now as /v1/rounds/open has it */
-function showRound({ finished, round, of }) {
-  byId("progress-part").hidden = false;
-  byId("progress-words").textContent = finished
-    ? `All ${of} rounds are over`
-    : `Round ${round + 1} of ${of} is open`;
-  byId("progress").max = of;
-  byId("progress").value = round;
 }
 
 /** @param {string} text */
@@ -396,17 +344,21 @@ async function main() {
   const { task, request: facts } = offer;
   trouble("");
   showAsked(task, facts);
-  const model = new ModelView(task, await getPreparing());
+  const model = new ModelView(task);
   const view = new RunView(model);
   await view.fetch();
   view.show();
   if (facts === null) {
-    byId("steps").hidden = true;
-    state("The run is over: nobody can take part any more.");
+    for (const id of ["limits-part", "join-part"]) byId(id).hidden = true;
+    byId("steps").hidden = task.schema === null;
+    state(
+      "The run is over: nobody can take part any more. The model can still be asked about your data.",
+    );
     if (navigator.locks) await showPast(task, new BrowserStore());
+    if (task.schema !== null) chooseData(task.schema, (records) => model.use(records));
     return;
   }
-  if (task.features === null) {
+  if (task.schema === null) {
     trouble("This task is for devices that compute updates of their own. A page cannot take part.");
     return;
   }

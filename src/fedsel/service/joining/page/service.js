@@ -30,8 +30,3 @@ export async function getJson(path) {
     return null;
   }
 }
-
-/** How records are prepared in the open round; null when there is none. */
-export function getPreparing() {
-  return fetched("rounds/open/preparing");
-}

@@ -154,48 +154,66 @@ export function percent(share) {
   return `${Math.round(100 * share)}\u00a0%`;
 }
 
-/** Coefficients as a table; bars say what a feature does over its whole range.
- * @param {string[]} names @param {number[]} coefficients @param {number[] | null} widths */
-export function coefficientTable(names, coefficients, widths) {
-  const effects = coefficients.map((slope, j) => slope * (widths?.[j] ?? NaN));
+/** Coefficients as a table, a column for each class where there are several; else bars say what a
+ * feature does over its whole range. @param {readonly string[]} names
+ * @param {readonly (readonly number[])[]} coefficients @param {number[]} widths
+ * @param {string[] | null} classes */
+export function coefficientTable(names, coefficients, widths, classes) {
+  const effects = coefficients[0].map((slope, j) => slope * widths[j]);
   const most = Math.max(...effects.map(Math.abs));
-  const rows = coefficients.map((slope, j) => {
-    const cells = [
-      element("th", { scope: "row" }, names[j]),
-      element("td", { class: "number" }, signed(slope)),
-    ];
-    if (widths) {
-      const share = most > 0 ? Math.abs(effects[j]) / most : 0;
-      const at = effects[j] < 0 ? 50 - 50 * share : 50;
-      const bar = drawn(
-        "svg",
-        {
-          viewBox: "0 0 100 10",
-          preserveAspectRatio: "none",
-          "aria-hidden": "true",
-          class: "bar",
-        },
-        drawn("rect", {
-          x: at,
-          y: 1,
-          width: 50 * share,
-          height: 8,
-          class: effects[j] < 0 ? "minus" : "plus",
-        }),
-        drawn("line", { x1: 50, x2: 50, y1: 0, y2: 10, class: "zero" }),
-      );
-      cells.push(element("td", { class: "wide" }, bar));
-    }
-    return element("tr", {}, ...cells);
-  });
-  const heads = ["feature", "coefficient", ...(widths ? ["over its range"] : [])].map((text, i) =>
-    element("th", { scope: "col", class: i === 1 ? "number" : "" }, text),
+  const rows = names.map((name, j) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, name),
+      ...coefficients.map((row) => element("td", { class: "number" }, signed(row[j]))),
+      ...(classes ? [] : [element("td", { class: "wide" }, bar(effects[j], most))]),
+    ),
+  );
+  const heads = [...(classes ?? ["coefficient"]), ...(classes ? [] : ["over its range"])];
+  return table(["feature", ...heads], rows, classes ? classes.length : 1);
+}
+
+/** Classes and their probabilities. @param {[string, number][]} shares */
+export function shareTable(shares) {
+  const rows = shares.map(([name, share]) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, name),
+      element("td", { class: "number" }, percent(share)),
+      element("td", { class: "wide" }, bar(share, 1, 0)),
+    ),
+  );
+  return table(["class", "probability", ""], rows, 1);
+}
+
+/** @param {string[]} names of the columns @param {Node[]} rows @param {number} numbers how many columns
+ * after the first hold numbers */
+function table(names, rows, numbers) {
+  const heads = names.map((text, i) =>
+    element("th", { scope: "col", class: i >= 1 && i <= numbers ? "number" : "" }, text),
   );
   return element(
     "table",
     {},
     element("thead", {}, element("tr", {}, ...heads)),
     element("tbody", {}, ...rows),
+  );
+}
+
+/** A bar of a size among the largest, to either side of a zero. @param {number} size
+ * @param {number} most @param {number} zero where that lies, in percent */
+function bar(size, most, zero = 50) {
+  const length = most > 0 ? ((100 - zero) * Math.abs(size)) / most : 0;
+  return drawn(
+    "svg",
+    { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true", class: "bar" },
+    drawn("rect", {
+      ...{ x: size < 0 ? zero - length : zero, y: 1, width: length, height: 8 },
+      class: size < 0 ? "minus" : "plus",
+    }),
+    drawn("line", { x1: zero, x2: zero, y1: 0, y2: 10, class: "zero" }),
   );
 }
 

@@ -1,0 +1,58 @@
+/** The open round and the model, as the service publishes them. */
+
+import { getJson } from "./service.js";
+import { byId } from "./show.js";
+
+export class RunView {
+  #etag = "";
+  /** The model until it is shown. @type {any} */
+  #model = null;
+
+  /** @param {import("./model.js").ModelView} view */
+  constructor(view) {
+    this.view = view;
+  }
+
+  /** Show the open round, and fetch a new model; whether the run is over. */
+  async fetch() {
+    const now = await getJson("rounds/open");
+    if (now === null) return false;
+    showRound(now);
+    if (now.model !== this.#etag) {
+      this.#model = await getJson("model.json");
+      if (this.#model !== null) this.#etag = now.model;
+    }
+    return now.finished;
+  }
+
+  /** Show a new model, while no request waits for it: how long it takes to judge it on the person's
+   * records tells how many those are. */
+  show() {
+    if (this.#model !== null) this.view.show(this.#model);
+    this.#model = null;
+  }
+
+  /** Look on until the run is over; false if it was stopped before.
+   * @param {number} every seconds between two looks, about @param {AbortSignal} signal */
+  async follow(every, signal) {
+    while (!signal.aborted) {
+      if (await this.fetch()) return true;
+      this.show();
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, 1000 * every * (0.5 + Math.random()));
+        signal.addEventListener("abort", () => (clearTimeout(timer), resolve(undefined)));
+      });
+    }
+    return false;
+  }
+}
+
+/** @param {any} now as /v1/rounds/open has it */
+function showRound({ finished, round, of }) {
+  byId("progress-part").hidden = false;
+  byId("progress-words").textContent = finished
+    ? `All ${of} rounds are over`
+    : `Round ${round + 1} of ${of} is open`;
+  byId("progress").max = of;
+  byId("progress").value = round;
+}
