@@ -116,4 +116,4 @@ def test_the_example_has_no_key_but_options_and_runs(tmp_path):
 def test_a_file_that_is_none(tmp_path, name):
     done = run_here("run", "--config", tmp_path / name, status=2)
     assert "--config" in done.stderr
-    assert "a TOML file that exists" in done.stderr
+    assert "a TOML file that can be read" in done.stderr
