@@ -254,6 +254,8 @@ def test_a_wrong_table_is_refused_without_a_cell_of_it():
         MIXED.encode([[secret] * 4])
     with pytest.raises(InvalidArgument, match="a data frame, a mapping"):
         MIXED.encode(secret)
+    with pytest.raises(InvalidArgument, match=r"a data frame: collect\(\) it first"):
+        MIXED.encode(pl.LazyFrame(ROWS))
     with pytest.raises(InvalidArgument, match="2 columns"):
         Schema(3).encode([[secret, secret]])
     for table in ({"x": [secret], "y": [secret] * 2}, {"x": [[secret]], "y": [secret]}):

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.wire import Schema
-from fedsel.wire._columns import first_twice, is_record_list, listed, numbers_of
+from fedsel.wire._columns import check_collected, first_twice, is_record_list, listed, numbers_of
 
 _FLOATS = (np.float64, np.float32)
 _REMEDY = "declare the columns with schema=…, which `fedsel schema my.csv` drafts for you to edit"
@@ -143,9 +143,9 @@ def _naming_columns(X: Any, schema: Schema | None, name: str = "X") -> Iterator[
 
     Dates become numbers without an error where nobody has declared their unit.
     """
-    framed = _names(X) is not None
     if schema is None:
         _check_container(X, name)
+    framed = _names(X) is not None
     fault = _fault(X[:1]) if framed and schema is None else None
     try:
         if fault is None:
@@ -177,8 +177,7 @@ def _check_container(X: Any, name: str) -> None:
     if isinstance(X, Mapping) or is_record_list(X):
         allowed = f"an array or a data frame; {_REMEDY}"
         raise InvalidArgument(name, type(X).__name__, allowed)
-    if hasattr(X, "collect") and not hasattr(X, "__array__"):
-        raise InvalidArgument(name, type(X).__name__, "a data frame: collect() it first")
+    check_collected(name, X)
     names = _names(X)
     twice = None if names is None else first_twice(names)
     if twice is not None:

@@ -290,6 +290,7 @@ def _frame(table: Any) -> Any:
     """A data frame of any library, as narwhals reads it."""
     with needed("tables", "a data frame"):
         import narwhals as nw
+    check_collected("table", table)
     twice = first_twice(getattr(table, "column_names", getattr(table, "columns", ())))
     if twice is not None:
         raise InvalidArgument("column", twice, "the name of one column only; two have it")
@@ -298,6 +299,12 @@ def _frame(table: Any) -> Any:
     except TypeError:
         allowed = "a data frame, a mapping of columns, a list of records, or rows with names"
         raise InvalidArgument("table", type(table).__name__, allowed) from None
+
+
+def check_collected(name: str, table: Any) -> None:
+    """Refuse a plan of a table, whose cells nobody has computed yet."""
+    if hasattr(table, "collect"):
+        raise InvalidArgument(name, type(table).__name__, "a data frame: collect() it first")
 
 
 def header_fault(names: Sequence[str]) -> str | None:
