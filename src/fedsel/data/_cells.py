@@ -42,7 +42,8 @@ def cells(
                 name: np.array(column, object) for name, column in zip(names, block, strict=True)
             }
     except (UnicodeDecodeError, csv.Error) as error:
-        reason = "not UTF-8: save it as such" if isinstance(error, UnicodeDecodeError) else str(error)
+        foreign = isinstance(error, UnicodeDecodeError)
+        reason = "not UTF-8: save it as such" if foreign else str(error)
         raise InvalidArgument("path", str(path), f"a CSV file in UTF-8 ({reason})") from None
 
 
