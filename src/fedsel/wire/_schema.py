@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.settings import naming_file, read_toml
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.preparation import FeatureScale
@@ -23,6 +23,7 @@ from fedsel.wire._columns import (
     Number,
     as_cells,
     each,
+    first_twice,
     level_texts,
     listed,
     matcher,
@@ -68,7 +69,7 @@ class Schema:
             if not columns:
                 raise InvalidArgument("columns", {}, "at least one column")
             object.__setattr__(self, "columns", columns)
-            twice = _first_twice(self.features)
+            twice = first_twice(self.features)
             if twice is not None:
                 raise InvalidArgument("columns", twice, "such that no two features share a name")
             if self.label in columns:
@@ -167,7 +168,8 @@ class Schema:
                 wanted = f"{self.columns} columns of numbers"
                 raise InvalidArgument("table", f"{rows.shape[1]} columns", wanted)
             return Number().encode(rows.reshape(-1)).reshape(rows.shape)
-        cells = table_cells(table, tuple(self.columns), names)
+        dates = {n for n, column in self.columns.items() if isinstance(column, Date)}
+        cells = table_cells(table, tuple(self.columns), names, dates)
         return np.hstack([c.encode(cells[n]) for n, c in self.columns.items()])
 
     # --- labels ---------------------------------------------------------------------------------
@@ -248,18 +250,9 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The schema of a TOML file."""
-        path = Path(path)
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidArgument("schema", str(path), f"a file ({error.strerror})") from None
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgument("schema", str(path), f"valid TOML ({error})") from None
-        try:
+        values = read_toml("schema", path)
+        with naming_file(path):
             return cls.of_dict(values)
-        except InvalidArgument as error:
-            error.name = f"{error.name} in {path.name}"
-            raise
 
 
 def _name(name: object, what: str = "columns") -> str:
@@ -276,7 +269,7 @@ def _by_name(columns: Any) -> Any:
         raise InvalidArgument("columns", columns, "tables that have a name each")
     named = {c["name"]: {k: v for k, v in c.items() if k != "name"} for c in columns}
     if len(named) < len(columns):
-        twice = _first_twice([c["name"] for c in columns])
+        twice = first_twice([c["name"] for c in columns])
         raise InvalidArgument("columns", twice, "a name that only one of them has")
     return named
 
@@ -336,11 +329,6 @@ def _check_keys(values: Mapping[str, Any], known: Sequence[str], prefix: str) ->
     for key, value in values.items():
         if key not in known:
             raise InvalidArgument(f"{prefix}{key}", value, f"omitted; known are {listed(known)}")
-
-
-def _first_twice(names: Sequence[str]) -> str | None:
-    seen: set[str] = set()
-    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def _toml(value: Any) -> str:
