@@ -173,32 +173,29 @@ class Checkpoint:
 
     def check_same(self, other: Checkpoint) -> None:
         """Refuse to resume with another task than the checkpoint's; name the changes."""
-        means = [None if c.plan is None else c.plan.known for c in (self, other)]
-        if means[0] != means[1]:
-            allowed = "the same as when the run began: the checkpoint has other public means"
-            raise InvalidArgument("public_mean", _values(means[1]), allowed)
-        # How a recipe was come to is not kept.
-        mine, theirs = (
-            replace(c.recipe, theta=THETA, requested_solution=None) for c in (self, other)
-        )
-        was = {"rounds_per_epoch": self.rounds_per_epoch, **vars(mine), **vars(self.intent)}
-        now = {"rounds_per_epoch": other.rounds_per_epoch, **vars(theirs), **vars(other.intent)}
-        changed = [name for name in was if was[name] != now[name]]
+        was, now = self._lasting(), other._lasting()
+        changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
         if changed:
             first, *more = changed
-            allowed = f"{_shown(was[first])}, as in the checkpoint" + "".join(
-                f"; {name} was {_shown(was[name])}, is {_shown(now[name])}" for name in more
+            allowed = f"{_shown(was.get(first))}, as in the checkpoint" + "".join(
+                f"; {name} was {_shown(was.get(name))}, is {_shown(now.get(name))}" for name in more
             )
-            value = now[first]
+            value = now.get(first)
             raise InvalidArgument(
                 first, float(value) if isinstance(value, Fraction) else value, allowed
             )
-        if self.plan != other.plan:
-            was, now = ({} if c.plan is None else vars(c.plan) for c in (self, other))
-            changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
-            begun = _shown({name: was.get(name) for name in changed})
-            value = {name: now.get(name) for name in changed}
-            raise InvalidArgument("plan", value, f"{begun}, as in the checkpoint")
+
+    def _lasting(self) -> dict[str, Any]:
+        """What must not change while the run goes on, by the names of the arguments."""
+        plan = {} if self.plan is None else {f"plan.{k}": v for k, v in vars(self.plan).items()}
+        known = plan.get("plan.known")
+        # How a recipe was come to is not kept.
+        recipe = replace(self.recipe, theta=THETA, requested_solution=None)
+        own = {
+            "public_mean": None if known is None else known.values,
+            "rounds_per_epoch": self.rounds_per_epoch,
+        }
+        return {**own, **vars(recipe), **vars(self.intent), **plan}
 
     @property
     def round(self) -> int:
@@ -311,10 +308,6 @@ class Checkpoint:
                 plan=plan,
                 intent=Intent.decode(stated),
             )
-
-
-def _values(means: PublicMeans | None) -> object:
-    return None if means is None else list(means.values)
 
 
 def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:
