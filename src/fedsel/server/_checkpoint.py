@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.mechanisms._reports import Totals
-from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
+from fedsel.preparation import GivenPreparation, Plan, PlanState, Preparation, PublicMeans
 from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.server._folder import CheckpointError
@@ -120,8 +120,8 @@ def _shown(value: object) -> str:
 class Checkpoint:
     """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record.
 
-    And, where the first rounds prepare, their plan and what was learnt in them; and the intent that
-    requests state, where they do.
+    And, where the first rounds prepare, their plan and what was learnt in them, or the preparation
+    that is ``given`` in their place; and the intent that requests state, where they do.
     """
 
     recipe: Recipe
@@ -131,6 +131,7 @@ class Checkpoint:
     records: Sequence[RoundRecord]
     plan: Plan | None = None
     intent: Intent = _NOTHING_STATED
+    given: GivenPreparation | None = None
 
     @classmethod
     def begin(
@@ -141,6 +142,7 @@ class Checkpoint:
         rounds_per_epoch: int = 1,
         plan: Plan | None = None,
         intent: Intent = _NOTHING_STATED,
+        given: GivenPreparation | None = None,
     ) -> Self:
         """Before the first round of a new run, with these weights or zeros.
 
@@ -164,6 +166,7 @@ class Checkpoint:
             (),
             plan,
             intent,
+            given,
         )
 
     def check_same(self, other: Checkpoint) -> None:
@@ -172,6 +175,7 @@ class Checkpoint:
         if means[0] != means[1]:
             allowed = "the same as when the run began: the checkpoint has other public means"
             raise InvalidArgument("public_mean", _values(means[1]), allowed)
+        _check_source(self.given, other.given)
         # How a recipe was come to is not kept.
         mine, theirs = (
             replace(c.recipe, theta=THETA, requested_solution=None) for c in (self, other)
@@ -217,8 +221,8 @@ class Checkpoint:
 
     @property
     def preparation(self) -> Preparation | None:
-        """What devices do with their records, as far as it is learnt; None without a plan."""
-        return self.state.preparation
+        """What devices do with their records, as far as it is known; None if nothing is."""
+        return self.state.preparation if self.given is None else self.given.preparation
 
     def request(self) -> Request:
         """What devices of this round are asked, beside the weights."""
@@ -261,7 +265,13 @@ class Checkpoint:
         return _HEAD.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
 
     def _preparing(self) -> dict[str, Any]:
-        learnt = self.state.learnt
+        given, learnt = self.given, self.state.learnt
+        if given is not None:
+            parts = given.preparation.to_dict()
+            matrix = {"mixing": given.preparation.mixing} if parts.pop("mixing", None) else {}
+            about = {"rows": given.rows, "digest": given.digest, "preparation": parts}
+            text = json.dumps(about).encode()
+            return {"given": np.frombuffer(text, dtype=np.uint8), **matrix}
         if self.plan is None or learnt is None:
             return {}
         known = {"plan": self.plan.to_dict(), "preparation": learnt.preparation.to_dict()}
@@ -305,11 +315,19 @@ class Checkpoint:
                 records=records,
                 plan=plan,
                 intent=Intent.decode(stated),
+                given=_given(arrays),
             )
 
 
 def _values(means: PublicMeans | None) -> object:
     return None if means is None else list(means.values)
+
+
+def _check_source(was: GivenPreparation | None, now: GivenPreparation | None) -> None:
+    """Refuse public rows, or a start model's preparation, that differ from the checkpoint's."""
+    given = now or was
+    if given is not None and str(was) != str(now):
+        raise InvalidArgument(given.argument, str(now), f"{was}, as in the checkpoint")
 
 
 def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:
@@ -330,6 +348,15 @@ def _checked(plan: Plan | None, recipe: Recipe, rounds_per_epoch: int) -> Plan |
         allowed = f"fewer than {rounds_per_epoch} rounds of dim = {dim}"
         raise InvalidArgument("plan", actual, allowed)
     return plan
+
+
+def _given(arrays: Mapping[str, Any]) -> GivenPreparation | None:
+    if "given" not in arrays:
+        return None
+    about = json.loads(arrays["given"].tobytes())
+    matrix = {"mixing": arrays["mixing"]} if "mixing" in arrays else {}
+    preparation = Preparation.of_dict({**about["preparation"], **matrix})
+    return GivenPreparation(preparation, about["rows"], about["digest"])
 
 
 def _prepared(arrays: Mapping[str, Any]) -> tuple[Plan | None, PlanState | None]:
