@@ -180,7 +180,7 @@ def _show(outcomes: Sequence[Outcome], request: Request, out: Path, *, as_json: 
     if verdicts:
         console.print(_verdict_table(verdicts))
     page = printable(out / "index.html")
-    console.print(f"wrote {page} and, beside it, CSV, PNG and SVG files")
+    console.print(f"wrote {page} and, beside it, CSV, LaTeX, PNG, SVG and PDF files")
 
 
 def _verdict_table(verdicts: Sequence[Verdict]) -> Table:

@@ -117,7 +117,7 @@ def test_a_schema_in_a_file_of_its_own_or_in_the_task(quick_path):
 @pytest.mark.parametrize(
     ("schema", "line", "message"),
     [
-        (SCHEMA, 'schema = "none.toml"', r"schema = .*none.toml': must be a file"),
+        (SCHEMA, 'schema = "none.toml"', r"schema = .*none.toml': must be a TOML file"),
         ("[[[", 'schema = "people.toml"', r"schema = .*people.toml': must be valid TOML"),
         ("columns = {}", 'schema = "people.toml"', r"^columns in people.toml = {}"),
         ("columns.a = [1, 0]", 'schema = "people.toml"', r"^columns.a.range in people.toml = \["),

@@ -187,7 +187,7 @@ def test_a_wrong_schema_is_refused_by_one_sentence(values, message):
 
 def test_a_wrong_file_is_named(tmp_path):
     file = tmp_path / "my.toml"
-    with pytest.raises(InvalidArgument, match="a file"):
+    with pytest.raises(InvalidArgument, match="a TOML file that can be read"):
         Schema.load(file)
     file.write_text("columns = [", encoding="utf-8")
     with pytest.raises(InvalidArgument, match="valid TOML"):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import textwrap
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
 from fedsel._internal.display import printable
+from fedsel._internal.settings import known_one, read_toml
 from fedsel.errors import InvalidArgument
 
 _CONFIG = "fedsel.config"
@@ -245,13 +244,11 @@ def load_config(ctx: typer.Context, path: Path | None) -> Path | None:
     keys = own | {f"{key}s": parameter for key, parameter in own.items() if parameter.multiple}
     values: dict[str, Any] = {}
     spellings: dict[str, str] = ctx.meta.setdefault(_CONFIG, {})
-    for key, value in _read(path).items():
+    for key, value in read_toml("--config", path).items():
         spelling = f"{key} in {path}"
         parameter = keys.get(key.replace("-", "_"))
         if parameter is None:
-            close = difflib.get_close_matches(key.replace("-", "_"), keys, n=3)
-            listed = f"a known key, such as {', '.join(close)}" if close else ""
-            raise InvalidArgument(spelling, value, listed or f"a known key: {', '.join(own)}")
+            raise InvalidArgument(spelling, value, known_one(key, keys))
         if parameter.name in values:
             raise InvalidArgument(
                 spelling, value, f"set once, not beside {spellings[parameter.name]}"
@@ -260,17 +257,6 @@ def load_config(ctx: typer.Context, path: Path | None) -> Path | None:
         values[parameter.name] = _checked(spelling, parameter, value)
     ctx.default_map = values
     return path
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise InvalidArgument("--config", str(path), "a TOML file that exists")
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidArgument("--config", str(path), f"valid TOML ({error})") from None
-    except OSError as error:
-        raise InvalidArgument("--config", str(path), f"readable ({error.strerror})") from None
 
 
 def _checked(spelling: str, parameter: Any, value: Any) -> Any:

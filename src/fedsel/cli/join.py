@@ -75,11 +75,11 @@ def join_command(
     Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
     on; what was paid for is sent again, and never paid for twice.
     """
-    from fedsel.device import Client, RawRecords, Session
+    from fedsel.device import Client, Policy, RawRecords, Session
     from fedsel.device.joining import Ended
     from fedsel.statements._ledgers import with_contents
 
-    limits = None if policy is None else _policy(policy)
+    limits = None if policy is None else Policy.load(policy)
     if (limits is None) == (lifetime is None):
         raise InvalidArgument(
             "--policy", policy and str(policy), "a file, unless you set --lifetime"
@@ -144,16 +144,6 @@ def _spent(store: Path, witness: Path | None, create: bool, lifetime: Fraction) 
     if not create:
         raise InvalidArgument("--store", str(store), "a folder with a ledger; --create begins one")
     return Fraction(0)
-
-
-def _policy(file: Path) -> Policy:
-    """The policy of a file; its keys are not options of the command."""
-    from fedsel.device import Policy
-
-    try:
-        return Policy.load(file)
-    except InvalidArgument as error:
-        raise InvalidArgument("--policy", str(file), f"a policy ({error})") from None
 
 
 def _is_asked() -> bool:

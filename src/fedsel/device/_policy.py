@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
@@ -12,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
 
+from fedsel._internal.settings import check_keys, naming_file, read_toml
 from fedsel.errors import (
     Epsilon,
     InvalidArgument,
@@ -137,32 +136,15 @@ class Policy:
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """The policy of a TOML file; unknown keys are refused, numbers are exact decimals."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-            if long := re.search(r"[0-9_]{4300}", text):  # Python reads no such integer
-                keys = re.findall(r"^\s*([\w-]+)\s*=", text[: long.start()], re.MULTILINE)
-                allowed = f"a number of at most {_MOST_DIGITS} digits"
-                raise InvalidArgument(["policy", *keys][-1], "thousands of digits", allowed)
-            return cls.of(tomllib.loads(text, parse_float=_exact))
-        except InvalidArgument:
-            raise
-        except OSError as error:
-            raise InvalidArgument(
-                "policy", str(path), f"a file that can be read ({error.strerror})"
-            ) from None
-        except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML
-            raise InvalidArgument("policy", str(path), f"valid TOML ({error})") from None
+        values = read_toml("policy", path, parse_float=_exact)
+        with naming_file(path):
+            return cls.of(values)
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Policy:
         """The policy of a table of its fields."""
-        known = [field.name for field in fields(cls)]
-        for name, value in values.items():
-            if name not in known:
-                raise InvalidArgument(str(name), value, f"a known key: {', '.join(known)}")
-        for name in ("lifetime", "per_report", "solutions", "dimensions"):
-            if name not in values:
-                raise InvalidArgument(name, None, "set in every policy")
+        required = ("lifetime", "per_report", "solutions", "dimensions")
+        check_keys(values, [field.name for field in fields(cls)], required=required)
         return cls(**values)
 
     def objection(self, recipe: Recipe, intent: Intent | None = None) -> Reason | None:

@@ -21,7 +21,7 @@ the same for the same data.
 
 from fedsel._internal import palette
 from fedsel._internal.display import shown
-from fedsel._internal.plotting import epsilon_axis, legend_below, new_figure
+from fedsel._internal.plotting import epsilon_axis, legend_below, new_figure, write_pdf
 from fedsel.pages._model import Cell, Figure, Overview, Section, Table, Verdict
 from fedsel.pages._render import render, write_page
 from fedsel.pages._svg import svg_of
@@ -41,4 +41,5 @@ __all__ = [
     "shown",
     "svg_of",
     "write_page",
+    "write_pdf",
 ]

@@ -11,6 +11,7 @@ from numbers import Real
 
 from fedsel._internal.display import DASH, shown
 from fedsel.errors import InvalidArgument
+from fedsel.pages._latex import latex
 
 Cell = str | float | int | None
 """The value of a table cell."""
@@ -24,6 +25,8 @@ _LEADING = re.compile(
 class Table:
     """A table. None is shown as a dash, a float with ``digits`` decimals.
 
+    ``bold`` has the places (row, column) of cells that stand out, such as the best of each column.
+
     >>> table = Table("Gains", ("data", "PS-PM"), (("BANK", 1.25), ("KDD", None)))
     >>> table.numeric, table.texts
     ((False, True), (('BANK', '1.25'), ('KDD', '–')))
@@ -34,6 +37,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     digits: int = 2
+    bold: frozenset[tuple[int, int]] = frozenset()
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -59,6 +63,13 @@ class Table:
             )
             for row in self.rows
         )
+
+    def to_latex(self, label: str = "") -> str:
+        """The table for a paper, by the package booktabs. All text is escaped.
+
+        Title, note and ``label`` come first, as comments.
+        """
+        return latex(self, label)
 
     @property
     def sort_keys(self) -> tuple[tuple[str | None, ...], ...]:

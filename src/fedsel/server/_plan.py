@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
+from fedsel._internal.settings import check_keys
 from fedsel.auto import Model, PublicFacts, PublicRecords, RunPlan, plan_run, resolve_auto
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation import FeatureScale, GivenPreparation, PublicMeans
@@ -223,7 +224,5 @@ class ServerPlan:
 
 def recipe_asked(further: dict[str, Any], **own: Any) -> Recipe:
     """The recipe of these parameters; of the further ones, unknown names are refused."""
-    for name, value in further.items():
-        if name not in _FURTHER:
-            raise InvalidArgument(name, value, f"a known parameter: {', '.join(_FURTHER)}")
+    check_keys(further, _FURTHER, kind="parameter")
     return Recipe(**own, **further)

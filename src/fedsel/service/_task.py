@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, Loss
 from fedsel._internal.progress import patience
+from fedsel._internal.settings import check_keys, naming_file, read_toml
 from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.preparation import FeatureScale
@@ -233,13 +232,7 @@ class Task:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The task of a TOML file; the file's name is the task's, unless it has one."""
-        path = Path(path)
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidArgument("task", str(path), f"a file ({error.strerror})") from None
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgument("task", str(path), f"valid TOML ({error})") from None
+        path, values = Path(path), read_toml("task", path)
         values.setdefault("name", path.stem)
         for key in ("start", "schema", "public_rows"):
             if isinstance(values.get(key), str):
@@ -249,11 +242,8 @@ class Task:
         evaluation = values.get("evaluation")
         if isinstance(evaluation, dict) and isinstance(evaluation.get("data"), str):
             evaluation["data"] = str(path.parent / evaluation["data"])
-        try:
+        with naming_file(path):
             return cls.of(values, path)
-        except InvalidArgument as error:
-            error.name = f"{error.name} in {path.name}"
-            raise
 
     @classmethod
     def of(cls, values: Mapping[str, Any], file: Path | None = None) -> Self:
@@ -265,17 +255,8 @@ class Task:
         ('FJ', 8)
         """
         own = [f.name for f in fields(cls) if f.name not in ("recipe", "file")]
-        known = [*own, *_SHORT, *_OF_RECIPE]
-        for name, value in values.items():
-            if name not in known:
-                close = difflib.get_close_matches(str(name), known, n=1)
-                allowed = (
-                    f"a known key, such as {close[0]}" if close else f"one of {', '.join(known)}"
-                )
-                raise InvalidArgument(str(name), value, allowed)
-        for name in ("name", "epsilon", "clients", "close_after"):
-            if name not in values:
-                raise InvalidArgument(name, None, "set in every task")
+        required = ("name", "epsilon", "clients", "close_after")
+        check_keys(values, [*own, *_SHORT, *_OF_RECIPE], required=required)
         try:
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
@@ -365,9 +346,7 @@ def _table(kind: type[Any], name: str, values: object) -> Any:
     known = [f.name for f in fields(kind)]
     if not isinstance(values, Mapping):
         raise InvalidArgument(name, values, f"a table with {', '.join(known)}")
-    for key, value in values.items():
-        if key not in known:
-            raise InvalidArgument(f"{name}.{key}", value, f"one of {', '.join(known)}")
+    check_keys(values, known, within=f"{name}.")
     return kind(**values)
 
 

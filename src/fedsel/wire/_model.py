@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedsel import __version__
 from fedsel._internal.models import CLASSIFYING, REGRESSING, Loss, softmax
+from fedsel._internal.settings import naming_file
 from fedsel.errors import InvalidArgument, InvalidData, check_vectors
 from fedsel.wire._columns import matcher
 from fedsel.wire._pipeline import RecordPipeline
@@ -292,11 +293,8 @@ class Model:
                 data = file.read(MOST_MODEL_BYTES + 1)
         except OSError as error:
             raise InvalidArgument("model", str(path), f"a file ({error.strerror})") from None
-        try:
+        with naming_file(path):
             return cls.decode(data)
-        except InvalidArgument as error:
-            error.name = f"{error.name} in {path.name}"
-            raise
 
 
 def _check_alone(values: Mapping[str, Any]) -> None:

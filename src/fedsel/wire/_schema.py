@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.settings import naming_file, read_toml
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.preparation import FeatureScale
@@ -248,18 +248,9 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The schema of a TOML file."""
-        path = Path(path)
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidArgument("schema", str(path), f"a file ({error.strerror})") from None
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgument("schema", str(path), f"valid TOML ({error})") from None
-        try:
+        values = read_toml("schema", path)
+        with naming_file(path):
             return cls.of_dict(values)
-        except InvalidArgument as error:
-            error.name = f"{error.name} in {path.name}"
-            raise
 
 
 def _name(name: object, what: str = "columns") -> str:
