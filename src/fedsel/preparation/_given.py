@@ -11,9 +11,9 @@ from fedsel.errors import InvalidArgument
 from fedsel.preparation._record import Doubles, Preparation
 
 FEWEST_ROWS = 10
-"""Of fewer rows a mean is off by more than a third of its feature's deviation."""
+"""Of fewer rows a mean is off by a third of the deviation: models at ε = 4 were worse than without."""
 LARGEST_SENT = 512
-"""Entries of a record beyond which devices are sent no matrix. One of 512² numbers has 5.4 MB as
+"""Entries of a record beyond which devices are sent no matrix. One of 512² numbers has 5.8 MB as
 JSON, 2.5 MB compressed; without it a device fetches 8 bytes for each weight."""
 _BYTES_OF_A_FEATURE, _BYTES_OF_A_NUMBER = 256, 26
 
