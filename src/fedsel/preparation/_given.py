@@ -11,7 +11,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.preparation._record import Doubles, Preparation
 
 FEWEST_ROWS = 10
-"""Of fewer rows a mean is off by a third of the deviation: models at ε = 4 were worse than without."""
+"""Of fewer rows a mean is off by a third of the deviation: at ε = 4 models were worse with them."""
 LARGEST_SENT = 512
 """Entries of a record beyond which devices are sent no matrix. One of 512² numbers has 5.8 MB as
 JSON, 2.5 MB compressed; without it a device fetches 8 bytes for each weight."""

@@ -110,6 +110,11 @@ class RoundRecord:
     duplicate: int
     late: int
 
+    @property
+    def counts(self) -> Counts:
+        """The counts by themselves."""
+        return Counts(self.accepted, self.rejected, self.duplicate, self.late)
+
 
 def _shown(value: object) -> str:
     text = repr(float(value) if isinstance(value, Fraction) else value)
