@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.mechanisms._reports import Totals
-from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
+from fedsel.preparation import GivenPreparation, Plan, PlanState, Preparation, PublicMeans
 from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.server._folder import CheckpointError
@@ -125,8 +125,8 @@ def _shown(value: object) -> str:
 class Checkpoint:
     """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record.
 
-    And, where the first rounds prepare, their plan and what was learnt in them; and the intent that
-    requests state, where they do.
+    And, where the first rounds prepare, their plan and what was learnt in them, or the preparation
+    that is ``given`` in their place; and the intent that requests state, where they do.
     """
 
     recipe: Recipe
@@ -136,6 +136,7 @@ class Checkpoint:
     records: Sequence[RoundRecord]
     plan: Plan | None = None
     intent: Intent = _NOTHING_STATED
+    given: GivenPreparation | None = None
 
     @classmethod
     def begin(
@@ -146,6 +147,7 @@ class Checkpoint:
         rounds_per_epoch: int = 1,
         plan: Plan | None = None,
         intent: Intent = _NOTHING_STATED,
+        given: GivenPreparation | None = None,
     ) -> Self:
         """Before the first round of a new run, with these weights or zeros.
 
@@ -169,6 +171,7 @@ class Checkpoint:
             (),
             plan,
             intent,
+            given,
         )
 
     def check_same(self, other: Checkpoint) -> None:
@@ -191,11 +194,13 @@ class Checkpoint:
         known = plan.get("plan.known")
         # How a recipe was come to is not kept.
         recipe = replace(self.recipe, theta=THETA, requested_solution=None)
-        own = {
-            "public_mean": None if known is None else known.values,
-            "rounds_per_epoch": self.rounds_per_epoch,
-        }
-        return {**own, **vars(recipe), **vars(self.intent), **plan}
+        public: dict[str, Any] = dict.fromkeys(("public_mean", "public_rows", "start"))
+        if known is not None:
+            public["public_mean"] = known.values
+        if self.given is not None:
+            public[self.given.argument] = str(self.given)
+        counts = {"rounds_per_epoch": self.rounds_per_epoch}
+        return {**public, **counts, **vars(recipe), **vars(self.intent), **plan}
 
     @property
     def round(self) -> int:
@@ -219,8 +224,8 @@ class Checkpoint:
 
     @property
     def preparation(self) -> Preparation | None:
-        """What devices do with their records, as far as it is learnt; None without a plan."""
-        return self.state.preparation
+        """What devices do with their records, as far as it is known; None if nothing is."""
+        return self.state.preparation if self.given is None else self.given.preparation
 
     def request(self) -> Request:
         """What devices of this round are asked, beside the weights."""
@@ -263,7 +268,13 @@ class Checkpoint:
         return _HEAD.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
 
     def _preparing(self) -> dict[str, Any]:
-        learnt = self.state.learnt
+        given, learnt = self.given, self.state.learnt
+        if given is not None:
+            parts = given.preparation.to_dict()
+            matrix = {"mixing": given.preparation.mixing} if parts.pop("mixing", None) else {}
+            about = {"rows": given.rows, "digest": given.digest, "preparation": parts}
+            text = json.dumps(about).encode()
+            return {"given": np.frombuffer(text, dtype=np.uint8), **matrix}
         if self.plan is None or learnt is None:
             return {}
         known = {"plan": self.plan.to_dict(), "preparation": learnt.preparation.to_dict()}
@@ -307,6 +318,7 @@ class Checkpoint:
                 records=records,
                 plan=plan,
                 intent=Intent.decode(stated),
+                given=_given(arrays),
             )
 
 
@@ -328,6 +340,15 @@ def _checked(plan: Plan | None, recipe: Recipe, rounds_per_epoch: int) -> Plan |
         allowed = f"fewer than {rounds_per_epoch} rounds of dim = {dim}"
         raise InvalidArgument("plan", actual, allowed)
     return plan
+
+
+def _given(arrays: Mapping[str, Any]) -> GivenPreparation | None:
+    if "given" not in arrays:
+        return None
+    about = json.loads(arrays["given"].tobytes())
+    matrix = {"mixing": arrays["mixing"]} if "mixing" in arrays else {}
+    preparation = Preparation.of_dict({**about["preparation"], **matrix})
+    return GivenPreparation(preparation, about["rows"], about["digest"])
 
 
 def _prepared(arrays: Mapping[str, Any]) -> tuple[Plan | None, PlanState | None]:
