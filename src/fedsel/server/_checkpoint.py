@@ -176,31 +176,29 @@ class Checkpoint:
 
     def check_same(self, other: Checkpoint) -> None:
         """Refuse to resume with another task than the checkpoint's; name the changes."""
-        was, now = self._lasting(), other._lasting()
-        changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
-        if changed:
-            first, *more = changed
-            allowed = f"{_shown(was.get(first))}, as in the checkpoint" + "".join(
-                f"; {name} was {_shown(was.get(name))}, is {_shown(now.get(name))}" for name in more
-            )
-            value = now.get(first)
-            raise InvalidArgument(
-                first, float(value) if isinstance(value, Fraction) else value, allowed
-            )
+        for was, now in zip(self._lasting(), other._lasting(), strict=True):
+            changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+            if changed:
+                first, *more = changed
+                allowed = f"{_shown(was.get(first))}, as in the checkpoint" + "".join(
+                    f"; {name} was {_shown(was.get(name))}, is {_shown(now.get(name))}"
+                    for name in more
+                )
+                value = now.get(first)
+                shown = float(value) if isinstance(value, Fraction) else value
+                raise InvalidArgument(first, shown, allowed)
 
-    def _lasting(self) -> dict[str, Any]:
-        """What must not change while the run goes on, by the names of the arguments."""
+    def _lasting(self) -> tuple[dict[str, Any], ...]:
+        """What must not change while the run goes on: what was given, and what follows from it."""
         plan = {} if self.plan is None else {f"plan.{k}": v for k, v in vars(self.plan).items()}
-        known = plan.get("plan.known")
+        known, given = plan.get("plan.known"), self.given
+        public = {"public_mean": None if known is None else known.values}
+        if given is not None:
+            public[given.argument] = str(given)
         # How a recipe was come to is not kept.
         recipe = replace(self.recipe, theta=THETA, requested_solution=None)
-        public: dict[str, Any] = dict.fromkeys(("public_mean", "public_rows", "start"))
-        if known is not None:
-            public["public_mean"] = known.values
-        if self.given is not None:
-            public[self.given.argument] = str(self.given)
         counts = {"rounds_per_epoch": self.rounds_per_epoch}
-        return {**public, **counts, **vars(recipe), **vars(self.intent), **plan}
+        return public, {**counts, **vars(recipe), **vars(self.intent)}, plan
 
     @property
     def round(self) -> int:
