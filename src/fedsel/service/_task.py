@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, Loss
 from fedsel._internal.progress import patience
-from fedsel._internal.settings import check_keys, naming_file, read_toml
+from fedsel._internal.settings import check_keys, naming, naming_file, read_toml
 from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.preparation import FeatureScale
@@ -257,7 +257,7 @@ class Task:
         own = [f.name for f in fields(cls) if f.name not in ("recipe", "file")]
         required = ("name", "epsilon", "clients", "close_after")
         check_keys(values, [*own, *_SHORT, *_OF_RECIPE], required=required)
-        try:
+        with naming(_RENAMED):
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
             given["close_after"] = _table(CloseRule, "close_after", given["close_after"])
@@ -273,9 +273,6 @@ class Task:
             if "origins" in given:
                 given["origins"] = _texts("origins", given["origins"])
             return cls(recipe=recipe, file=file, **given)
-        except InvalidArgument as error:
-            error.name = _RENAMED.get(error.name, error.name)
-            raise
 
 
 def _check_absent(values: Mapping[str, Any], keys: Iterable[str], allowed: str) -> None:
@@ -290,12 +287,8 @@ def _schema(given: Any) -> Schema | None:
         return given
     if isinstance(given, str | Path):
         return Schema.load(given)
-    try:
+    with naming(lambda name: name if name == "schema" else f"schema.{name}"):
         return Schema.of_dict(given)
-    except InvalidArgument as error:
-        if error.name != "schema":
-            error.name = f"schema.{error.name}"
-        raise
 
 
 def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -310,7 +303,7 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
     labels, target = values.get("labels"), values.get("target_range")
     classes = None if labels is None else _texts("labels", labels)
     of_label: dict[str, Any] = {"classes": classes, "target_range": target}
-    try:
+    with naming({"columns": "features", "classes": "labels"}):
         if isinstance(features, int) and not isinstance(features, bool):
             return {"schema": Schema(features, **of_label), "feature_range": bounds}
         names = _texts("features", features)
@@ -326,9 +319,6 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 columns[name] = PRIVATE if bounds == PRIVATE else (low, high)
         schema = Schema(columns, **of_label)
-    except InvalidArgument as error:
-        error.name = {"columns": "features", "classes": "labels"}.get(error.name, error.name)
-        raise
     if schema.features != names:
         allowed = "different names, the levels of a column one after another (job=cook, job=smith)"
         raise InvalidArgument("features", features, allowed)
