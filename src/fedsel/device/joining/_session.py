@@ -17,10 +17,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self, final
 
-from fedsel.device._client import Client
+from fedsel.device._client import Client, Update
 from fedsel.device._entries import History
 from fedsel.device._policy import Reason, Refused
-from fedsel.device._updates import Update
+from fedsel.device._records import RawRecords, SuitedRecords
 from fedsel.device.joining._connection import (
     SHORT,
     Connection,
@@ -32,7 +32,6 @@ from fedsel.device.joining._connection import (
     jittered,
     random_round,
 )
-from fedsel.device.joining._records import RawRecords, SuitedRecords
 from fedsel.errors import InvalidArgument, check_kind, check_positive
 from fedsel.preparation._given import most_bytes
 from fedsel.wire import Announcement, InvalidMessage, RecordPipeline, Request, Verdict
