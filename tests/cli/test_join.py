@@ -11,7 +11,7 @@ pytest.importorskip("starlette", reason="needs the extra fedsel[service]")
 
 from fedsel.device import Ledger
 from fedsel.device import _client as clients
-from fedsel.device.joining._records import SuitedRecords
+from fedsel.device._records import SuitedRecords
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 from tests.cli.support import FEDSEL, run_here, wait_for

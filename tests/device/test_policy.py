@@ -257,5 +257,5 @@ def test_columns_are_names_and_none_is_allowed_but_those():
     assert policy.forbidden(None) == "columns without names"
     assert Policy(**GIVEN).forbidden(None) is None
     for wrong in ("age", [], ["age", ""], ["a\nge"], [3]):
-        with pytest.raises(InvalidArgument, match="^columns = "):
+        with pytest.raises(InvalidArgument, match=r"^columns = "):
             Policy(**GIVEN, columns=wrong)

@@ -19,6 +19,7 @@ from fedsel.server import Counts, RoundRecord
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.service._store import RoundRow
 from fedsel.service._task import Task
+from fedsel.statements._runs import said_of_rows
 from fedsel.wire import Announcement, Model, ReportFormat
 
 T = TypeVar("T")
@@ -123,6 +124,12 @@ class RunSnapshot:
         """The number of rounds of the whole run."""
         return self.state.rounds_per_epoch * self.state.recipe.epochs
 
+    @property
+    def said_of_rows(self) -> str:
+        """What public rows are used for; nothing without them."""
+        given = self.state.given
+        return said_of_rows(given.rows) if given is not None and given.rows else ""
+
     @cached_property
     def task_text(self) -> CachedBytes:
         """The task for people and programs, as JSON."""
@@ -150,6 +157,7 @@ class RunSnapshot:
             loss=None if task.schema is None else task.loss,
             learning_rate=float(recipe.learning_rate),
             averaging=float(recipe.averaging),
+            public_rows=self.said_of_rows,
         )
         return CachedBytes(announced.encode())
 

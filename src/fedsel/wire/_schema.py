@@ -13,7 +13,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.settings import naming_file, read_toml
+from fedsel._internal.settings import naming, naming_file, read_toml
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.preparation import FeatureScale
@@ -285,11 +285,8 @@ def _column(name: str, given: Any) -> Column:
     """A column from its object, its short form or its table in a file."""
     if isinstance(given, Number | Category | Date):
         return given
-    try:
+    with naming(lambda key: f"columns.{name}" + (f".{key}" if key else "")):
         return _of_table(given) if isinstance(given, Mapping) else _of_short(given)
-    except InvalidArgument as error:
-        error.name = f"columns.{name}" + (f".{error.name}" if error.name else "")
-        raise
 
 
 def _of_short(given: Any) -> Column:
