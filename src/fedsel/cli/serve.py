@@ -73,9 +73,7 @@ def serve_command(
     ] = 8.0,
     keep: Annotated[
         Path | None,
-        _DemoOption(
-            help="A new folder for logs, ledgers and the store.", show_default="none is kept"
-        ),
+        _DemoOption(help="A new folder for task, ledgers and store.", show_default="none is kept"),
     ] = None,
     stay: Annotated[bool, _DemoOption("--stay", help="Serve the dashboard until Ctrl-C.")] = False,
     as_json: JsonOption = False,
