@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, predict
 from fedsel._internal.progress import Bar
-from fedsel.cli._terminal import output, print_json, print_sections, say_error
+from fedsel.cli._terminal import output, print_json, say_error
 from fedsel.data import Dataset, synthetic
 from fedsel.device import Client, Outcome, Policy, RawRecords, join
 from fedsel.device.joining import Ended, Ending
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
-from fedsel.pages import Section, Table
+from fedsel.pages import Table
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 from fedsel.service.running import Serving, background
@@ -195,8 +195,7 @@ def _show(summary: dict[str, Any]) -> None:
     console.print(f"{summary['solution']}, d = {summary['dim']}, {price}")
     ledgers = Counter((d["reports"], d["spent"], d["left"]) for d in summary["devices"])
     rows = tuple((count, *cells) for cells, count in sorted(ledgers.items()))
-    table = Table("The ledgers", ("devices", "reports", "ε spent", "ε left"), rows)
-    print_sections(Section("ledgers", "The ledgers", tables=(table,)))
+    console.print(Table("The ledgers", ("devices", "reports", "ε spent", "ε left"), rows))
     console.print(
         f"accuracy on a public test set: {100 * summary['accuracy']:.1f} %, and without privacy "
         f"{100 * summary['plain_accuracy']:.1f} %"
