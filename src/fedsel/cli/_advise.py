@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel._internal.progress import patience
 from fedsel.cli._imports import ImportOption, import_solutions
 from fedsel.cli._terminal import JsonOption, output, print_json
 from fedsel.pages import Table
@@ -79,26 +78,22 @@ def advise_command(
     from fedsel.advising import advise
 
     import_solutions(imports)
-    with patience("searching the local ε that a central one allows"):
-        advice = advise(
-            dim=dim,
-            clients=clients,
-            epsilon=epsilon,
-            central=central,
-            delta=delta,
-            batch=batch,
-            rounds=rounds,
-            epochs=epochs,
-            sparse=sparse,
-            agreement=agreement,
-            norm=norm,
-            clip=clip,
-            regression=regression,
-        )
-    checks: tuple[Check, ...] = ()
-    if check:
-        with patience("simulating") as notify:
-            checks = advice.check(seed, lambda name: notify(f"simulating {name}"))
+    advice = advise(
+        dim=dim,
+        clients=clients,
+        epsilon=epsilon,
+        central=central,
+        delta=delta,
+        batch=batch,
+        rounds=rounds,
+        epochs=epochs,
+        sparse=sparse,
+        agreement=agreement,
+        norm=norm,
+        clip=clip,
+        regression=regression,
+    )
+    checks = advice.check(seed) if check else ()
     if as_json:
         content = advice.as_dict()
         if check:
