@@ -348,6 +348,19 @@ TENSORBOARD = f"""
 print(*(file.name for file in tracker.folder.iterdir()))
 """
 
+ONNX = """
+import numpy as np, onnx
+from fedsel import Schema
+from fedsel.preparation import Preparation
+from fedsel.wire import Category, Date, Model, Number, RecordPipeline
+columns = {"a": Number(0, 1), "b": Category(["1", "x"]), "c": Date(["hour"])}
+schema = Schema(columns, classes=["no", "yes"])
+pipeline = RecordPipeline(schema.scale, Preparation.plain(5))
+Model(np.ones(6), schema, "logistic", ("no", "yes"), pipeline).to_onnx("model.onnx")
+onnx.checker.check_model("model.onnx")
+print(*(value.name for value in onnx.load("model.onnx").graph.input))
+"""
+
 
 @pytest.mark.parametrize(
     ("extra", "code", "said"),
@@ -360,11 +373,12 @@ print(*(file.name for file in tracker.folder.iterdir()))
         ("accounting", ACCOUNTING, "central ε = 1.1"),
         ("mlflow", MLFLOW, "{'reports': 5.0}"),
         ("tensorboard", TENSORBOARD, "events.out.tfevents."),
+        ("onnx", ONNX, "a b c"),
         ("shuffling", python_of("docs/shuffling.md", "## The shuffler"), "accepted=20"),
     ],
     ids=[
         *("sklearn", "torch", "parquet", "plots", "cluster", "accounting", "mlflow", "tensorboard"),
-        "shuffling",
+        *("onnx", "shuffling"),
     ],
 )
 def test_an_extra_brings_all_that_its_purpose_needs(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, final
 
 from fedsel._internal.progress import patience
+from fedsel._internal.settings import naming
 from fedsel.data import Dataset, read, read_rows
 from fedsel.errors import InvalidArgument, check_float
 from fedsel.experiments import CatalogueSource, InMemorySource, Source, Spec, with_public
@@ -152,14 +153,8 @@ def _of_csv(text: str) -> Iterator[tuple[str, float]]:
                 raise ValueError(f"one line is {','.join(line)[:80]!r}") from None
 
 
-@contextmanager
-def _naming_option(option: str) -> Iterator[None]:
+def _naming_option(option: str) -> AbstractContextManager[None]:
     """Have an error in a file name the option that gave the file."""
     names = {"column": f"column of {option}", "y": f"the labels of {option}"}
     names |= {"path": option, "name": option}
-    try:
-        yield
-    except InvalidArgument as error:
-        within = f"{error.name} ({option})" if " in " in error.name else error.name
-        error.name = names.get(error.name, within)
-        raise
+    return naming(lambda own: names.get(own, f"{own} ({option})" if " in " in own else own))

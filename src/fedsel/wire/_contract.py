@@ -134,6 +134,7 @@ class Announcement:
     loss: Loss | None
     learning_rate: float | None = None
     averaging: float | None = None
+    public_rows: str = ""
 
     def __post_init__(self) -> None:
         check_labels(self.schema, self.loss)

@@ -2,7 +2,7 @@
 
 A record becomes features (`Schema.encode`), these become what clients train on (`RecordPipeline`),
 and the weights give its margins. The same file comes from an estimator and from a service, and
-``clients/js`` computes the same from it. docs/predict.md has the formula in terms of the file.
+``clients/js`` computes the same from it. docs/models.md has the formula in terms of the file.
 """
 
 from __future__ import annotations
@@ -283,6 +283,20 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Write the model to a file."""
         Path(path).write_bytes(self.encode())
+
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the model as an ONNX graph, which predicts from the columns of records.
+
+        Each column is an input (n, 1) by its name: float64 for numbers, NaN where missing; texts
+        for categories and dates, "" where missing. Columns without names are one input "X" (n, d).
+        The outputs are "prediction" (n,), "margins" (n, rows) and, of a logistic model,
+        "probabilities" (n, C). It needs ``fedsel[onnx]``; the graph needs opset 20.
+        """
+        from fedsel.wire._onnx import graph_of
+
+        if self.schema is None or self.pipeline is None:
+            self._no_schema()
+        Path(path).write_bytes(graph_of(self, self.schema, self.pipeline, self._offsets))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -13,7 +13,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.settings import naming_file, read_toml
+from fedsel._internal.settings import naming, naming_file, read_toml
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.preparation import FeatureScale
@@ -23,6 +23,7 @@ from fedsel.wire._columns import (
     Number,
     as_cells,
     each,
+    first_twice,
     level_texts,
     listed,
     matcher,
@@ -68,7 +69,7 @@ class Schema:
             if not columns:
                 raise InvalidArgument("columns", {}, "at least one column")
             object.__setattr__(self, "columns", columns)
-            twice = _first_twice(self.features)
+            twice = first_twice(self.features)
             if twice is not None:
                 raise InvalidArgument("columns", twice, "such that no two features share a name")
             if self.label in columns:
@@ -167,7 +168,8 @@ class Schema:
                 wanted = f"{self.columns} columns of numbers"
                 raise InvalidArgument("table", f"{rows.shape[1]} columns", wanted)
             return Number().encode(rows.reshape(-1)).reshape(rows.shape)
-        cells = table_cells(table, tuple(self.columns), names)
+        dates = {n for n, column in self.columns.items() if isinstance(column, Date)}
+        cells = table_cells(table, tuple(self.columns), names, dates)
         return np.hstack([c.encode(cells[n]) for n, c in self.columns.items()])
 
     # --- labels ---------------------------------------------------------------------------------
@@ -267,7 +269,7 @@ def _by_name(columns: Any) -> Any:
         raise InvalidArgument("columns", columns, "tables that have a name each")
     named = {c["name"]: {k: v for k, v in c.items() if k != "name"} for c in columns}
     if len(named) < len(columns):
-        twice = _first_twice([c["name"] for c in columns])
+        twice = first_twice([c["name"] for c in columns])
         raise InvalidArgument("columns", twice, "a name that only one of them has")
     return named
 
@@ -276,11 +278,8 @@ def _column(name: str, given: Any) -> Column:
     """A column from its object, its short form or its table in a file."""
     if isinstance(given, Number | Category | Date):
         return given
-    try:
+    with naming(lambda key: f"columns.{name}" + (f".{key}" if key else "")):
         return _of_table(given) if isinstance(given, Mapping) else _of_short(given)
-    except InvalidArgument as error:
-        error.name = f"columns.{name}" + (f".{error.name}" if error.name else "")
-        raise
 
 
 def _of_short(given: Any) -> Column:
@@ -327,11 +326,6 @@ def _check_keys(values: Mapping[str, Any], known: Sequence[str], prefix: str) ->
     for key, value in values.items():
         if key not in known:
             raise InvalidArgument(f"{prefix}{key}", value, f"omitted; known are {listed(known)}")
-
-
-def _first_twice(names: Sequence[str]) -> str | None:
-    seen: set[str] = set()
-    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def _toml(value: Any) -> str:

@@ -50,6 +50,8 @@ import { isRecords, updateOf } from "./records.js";
 const MOST_ANNOUNCEMENT_BYTES = 64 << 20;
 /** Bytes of what a service says about how to prepare one feature, at most. */
 const BYTES_OF_A_FEATURE = 256;
+/** Entries of a record beyond which no matrix is taken, and the bytes of one of its numbers. */
+const [LARGEST_MATRIX, BYTES_OF_A_NUMBER] = [512, 26];
 /** Polls after which a round that ends by count is taken to wait for more reports. */
 const OVERDUE = 20;
 const FOR_NOW = ["TOO_OFTEN", "OUT_OF_ORDER"];
@@ -264,7 +266,9 @@ export class Session {
    * @param {Uint8Array} message @param {Facts} request @param {Records | Update} records */
   async #answer(client, message, { round, dim }, records) {
     const features = this.#task.schema?.featureCount ?? 0;
-    const [place, most] = [`/v1/rounds/${round}`, SHORT + BYTES_OF_A_FEATURE * features];
+    const matrix = features < LARGEST_MATRIX ? BYTES_OF_A_NUMBER * (features + 1) ** 2 : 0;
+    const most = SHORT + BYTES_OF_A_FEATURE * features + matrix;
+    const place = `/v1/rounds/${round}`;
     const weights = await this.#connection.ask(`${place}/weights`, 8 * dim);
     const text = await this.#connection.ask(`${place}/preparing`, most);
     if (weights.status === 410 || text.status === 410) return null;

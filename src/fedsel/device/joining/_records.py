@@ -21,7 +21,7 @@ from fedsel._internal.models import CLASSIFYING, LinearModel, Loss, MulticlassMo
 from fedsel.device._updates import LinearRecords, LinearUpdate
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.wire import RecordPipeline, Schema
-from fedsel.wire._columns import Cells, all_cells, as_cells, is_record_list, listed
+from fedsel.wire._columns import Cells, all_cells, as_cells, header_fault, is_record_list, listed
 
 _DELIMITERS = ",;\t|"
 _CELLS_AT_A_TIME = 1 << 20
@@ -82,10 +82,11 @@ class RawRecords:
         except OSError as error:
             raise InvalidArgument("data", str(path), f"a file ({error.strerror})") from None
         except (UnicodeDecodeError, csv.Error):
-            raise InvalidArgument("data", str(path), "a CSV file in UTF-8") from None
+            raise InvalidArgument("data", str(path), "a CSV file, saved as UTF-8") from None
         names = [name.strip() for name in rows[0]] if rows else []
-        if not names or "" in names or len(set(names)) != len(names):
-            wanted = "a CSV file with a first line of different names"
+        fault = header_fault(names) if names else "it is empty"
+        if fault is not None:
+            wanted = f"a CSV file with a first line of different names ({fault})"
             raise InvalidArgument("data", str(path), wanted)
         if label is not None and label not in names:
             raise InvalidArgument("label", label, f"a column of {path}: {listed(names)}")

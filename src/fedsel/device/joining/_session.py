@@ -34,13 +34,12 @@ from fedsel.device.joining._connection import (
 )
 from fedsel.device.joining._records import RawRecords, SuitedRecords
 from fedsel.errors import InvalidArgument, check_kind, check_positive
+from fedsel.preparation._given import most_bytes
 from fedsel.wire import Announcement, InvalidMessage, RecordPipeline, Request, Verdict
 from fedsel.wire._contract import MOST_ANNOUNCEMENT_BYTES
 from fedsel.wire._request import MOST_REQUEST_BYTES
 
 EVERY, PATIENCE = 5.0, 600.0
-_BYTES_OF_A_FEATURE = 256
-"""Of what a service says about how to prepare it, at most."""
 _OVERDUE = 20
 """Polls after which a round that ends by count is taken to wait for more reports."""
 _FOR_NOW = (Reason.TOO_OFTEN, Reason.OUT_OF_ORDER)
@@ -270,9 +269,8 @@ class Session:
         """The report; None if the round was over before it was paid for."""
         dim, place = int(request.recipe.dim or 0), f"/v1/rounds/{request.round}"
         features = work.schema.feature_count if isinstance(work, SuitedRecords) else 0
-        most = SHORT + _BYTES_OF_A_FEATURE * features
         weights = self._connection.ask(f"{place}/weights", 8 * dim, keep="weights")
-        text = self._connection.ask(f"{place}/preparing", most, keep="preparing")
+        text = self._connection.ask(f"{place}/preparing", most_bytes(features), keep="preparing")
         if HTTPStatus.GONE in (weights.status, text.status):
             return None
         update = self._update(work, self._expected(text), request.round, dim)
