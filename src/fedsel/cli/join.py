@@ -13,6 +13,7 @@ import typer
 
 from fedsel._internal.display import printable
 from fedsel._internal.progress import progress_console
+from fedsel.cli._commands import naming_option
 from fedsel.cli._terminal import JsonOption, print_json, say_error
 from fedsel.cli.ledger import print_history
 from fedsel.errors import InvalidArgument, check_epsilon
@@ -79,7 +80,8 @@ def join_command(
     from fedsel.device.joining import Ended
     from fedsel.statements._ledgers import with_contents
 
-    limits = None if policy is None else Policy.load(policy)
+    with naming_option("--policy"):
+        limits = None if policy is None else Policy.load(policy)
     if (limits is None) == (lifetime is None):
         raise InvalidArgument(
             "--policy", policy and str(policy), "a file, unless you set --lifetime"
@@ -201,6 +203,11 @@ def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> No
     purpose, recipient = intent.purpose or "not stated", intent.recipient or "not stated"
     say(f"{offer.task.name!r} asks this device for reports.")
     say(f"  purpose: {purpose}   recipient: {recipient}")
+    columns = None if offer.task.schema is None else offer.task.schema.columns_used
+    if columns is not None:
+        say(f"  of your columns: {', '.join(columns)}")
+    if forbidden := limits.forbidden(columns):
+        say(f"  your policy does not allow {forbidden}")
     left = max(Fraction(0), Fraction(limits.lifetime) - spent)
     policy = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"
     enough = ""

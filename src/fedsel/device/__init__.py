@@ -5,8 +5,8 @@ from fedsel.device._client import Client
 from fedsel.device._entries import Entry, History, Lifetime
 from fedsel.device._ledger import Ledger
 from fedsel.device._policy import Policy, Reason, Refused
+from fedsel.device._records import LinearRecords
 from fedsel.device._storage import Fault, LedgerError
-from fedsel.device._updates import LinearRecords
 from fedsel.device.joining import Ending, Outcome, RawRecords, Session, join
 from fedsel.errors import renamed
 from fedsel.wire import Intent, Request
