@@ -10,7 +10,6 @@ import typer
 
 from fedsel import __version__
 from fedsel._internal.extras import MissingExtra
-from fedsel._internal.progress import show_progress
 from fedsel.cli import (
     _advise,
     _audit,
@@ -74,7 +73,6 @@ def main() -> None:
         # Where ε cannot be written, a result must not be lost for it.
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
             stream.reconfigure(errors="backslashreplace")
-    show_progress(False)  # commands draw bars of their own
     try:
         app()
     except (InvalidArgument, InvalidData) as error:
