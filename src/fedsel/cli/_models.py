@@ -70,9 +70,9 @@ def predict_command(
     check_file("--out", out)
     if data.suffix.lower() not in TABLES or not data.is_file():
         raise InvalidArgument("data", str(data), "a file that exists, .csv or .parquet")
-    with patience(f"reading {model}") as notify:
+    with patience(f"reading {model}"):
         known, schema = _predicting(model, ca)
-        notify(f"reading {data}")
+    with patience(f"reading {data}"):
         said = _ask(known, schema, data, label, header)
     scores = {} if said.labels is None else _scores(said, said.labels, schema, str(label))
     if out is not None:
