@@ -14,6 +14,7 @@ from fedsel.cli import (
     _advise,
     _audit,
     _certify,
+    _models,
     _run,
     _schema,
     _solutions,
@@ -42,6 +43,8 @@ for _name, _command, _example in (
     ("serve", serve.serve_command, serve.SERVE_EXAMPLE),
     ("invite", serve.invite_command, serve.INVITE_EXAMPLE),
     ("join", join.join_command, join.JOIN_EXAMPLE),
+    ("predict", _models.predict_command, _models.PREDICT_EXAMPLE),
+    ("export", _models.export_command, _models.EXPORT_EXAMPLE),
     ("aggregate", aggregate.aggregate, aggregate.EXAMPLE),
 ):
     app.command(_name, epilog=_example)(_command)
