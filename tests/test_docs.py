@@ -24,6 +24,7 @@ MARKS = {
     "docs/advise.md": [pytest.mark.slow],
     "docs/scaling.md": [pytest.mark.slow],
     "docs/shuffling.md": [pytest.mark.slow],
+    "docs/tables.md": [pytest.mark.slow],
     "docs/torch.md": TORCH,
     "docs/tracking.md": [pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")],
     "docs/tours/pytorch-flower.md": TORCH,

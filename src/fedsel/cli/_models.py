@@ -18,7 +18,7 @@ from fedsel._internal.progress import patience
 from fedsel.cli._terminal import JsonOption, check_file, print_json
 from fedsel.data._cells import TABLES, cells
 from fedsel.data._tables import label_index
-from fedsel.device.joining import read_model
+from fedsel.device._models import read_model
 from fedsel.errors import InvalidArgument
 from fedsel.wire import Model, Number, Schema
 from fedsel.wire._columns import Cells, listed, numbers_of

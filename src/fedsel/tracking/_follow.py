@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsel.device.joining._connection import SECONDS, Connection, Ended, Ending, Reply
+from fedsel.device._connection import SECONDS, Connection, Ended, Ending, Reply
 from fedsel.errors import check_positive
 from fedsel.server._step import History, Round
 from fedsel.tracking._callbacks import Callbacks, Run, Tracking
@@ -34,7 +34,7 @@ def follow(
     """Call back for every round of the service at ``url``, until its run is over.
 
     Rounds that are over already come first. The service is asked ``every`` few seconds; after
-    ``patience`` seconds without an answer `fedsel.device.joining.Ended` is raised. This reads what
+    ``patience`` seconds without an answer `fedsel.device.Ended` is raised. This reads what
     everybody can read: it needs no invitation, and whatever happens here, the service goes on.
     ``ca`` is a file of certificates to trust.
     """
