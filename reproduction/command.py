@@ -27,7 +27,6 @@ from reproduction.console import (
     bar,
     check_folder,
     notes,
-    on_screen,
     output,
     pairs,
     printable,
@@ -173,14 +172,14 @@ def _show(outcomes: Sequence[Outcome], request: Request, out: Path, *, as_json: 
     for outcome in outcomes:
         if len(outcomes) == 1:
             for table in outcome.view.tables:
-                console.print(on_screen(table))
+                console.print(table)
         rmse = outcome.view.numbers.get("rmse")
         if rmse is not None:
             console.print(f"{outcome.name}: rms difference from the paper {rmse:.2f} points")
     if verdicts:
         console.print(_verdict_table(verdicts))
     page = printable(out / "index.html")
-    console.print(f"wrote {page} and, beside it, CSV, PNG and SVG files")
+    console.print(f"wrote {page} and, beside it, CSV, LaTeX, PNG, SVG and PDF files")
 
 
 def _verdict_table(verdicts: Sequence[Verdict]) -> Table:

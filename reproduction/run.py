@@ -1,4 +1,4 @@
-"""Run experiments and write their results: CSV, figures and one page."""
+"""Run experiments and write their results: CSV, LaTeX, figures and one page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -187,21 +187,28 @@ def verdicts_of(outcomes: Sequence[Outcome], request: Request) -> list[Verdict]:
     return [*by_law, *(v for outcome in outcomes for v in outcome.view.verdicts)]
 
 
-def write_outcome(outcome: Outcome, out: Path) -> list[Path]:
-    """Write CSV, PNG and SVG of one experiment."""
-    written = []
+def files_of(outcome: Outcome) -> dict[str, Callable[[Path], object]]:
+    """The files of an experiment, and what writes each: rows, tables for LaTeX, and figures."""
+    name, view = outcome.name, outcome.view
+    found: dict[str, Callable[[Path], object]] = {}
     if outcome.rows:
-        path = out / f"{outcome.name}.csv"
-        write_csv(path, tidy(outcome.rows))
-        written.append(path)
-    pairs = zip(outcome.view.pictures, outcome.figures, strict=True)
-    for place, (picture, drawn) in enumerate(pairs):
-        stem = outcome.name + (f"-{place + 1}" if place else "")
+        found[f"{name}.csv"] = partial(write_csv, rows=tidy(outcome.rows))
+    if view.tables:
+        latex = "\n".join(table.to_latex(f"tab:{name}") for table in view.tables)
+        found[f"{name}.tex"] = partial(Path.write_text, data=latex, encoding="utf-8")
+    for place, (picture, drawn) in enumerate(zip(view.pictures, outcome.figures, strict=True)):
+        stem, figure = name + (f"-{place + 1}" if place else ""), picture.figure
         # Without the version of matplotlib, so that the same results give the same bytes.
-        picture.figure.savefig(out / f"{stem}.png", dpi=150, metadata={"Software": None})
-        (out / f"{stem}.svg").write_text(drawn.svg, encoding="utf-8")
-        written += [out / f"{stem}.png", out / f"{stem}.svg"]
-    return written
+        found[f"{stem}.png"] = partial(figure.savefig, dpi=150, metadata={"Software": None})
+        found[f"{stem}.svg"] = partial(Path.write_text, data=drawn.svg, encoding="utf-8")
+        found[f"{stem}.pdf"] = partial(pages.write_pdf, figure)
+    return found
+
+
+def write_outcome(outcome: Outcome, out: Path) -> None:
+    """Write the files of an experiment."""
+    for name, write in files_of(outcome).items():
+        write(out / name)
 
 
 def write_page(outcomes: Sequence[Outcome], request: Request, out: Path) -> Path:
@@ -232,10 +239,6 @@ def write_page(outcomes: Sequence[Outcome], request: Request, out: Path) -> Path
 
 
 def _section(outcome: Outcome, request: Request) -> Section:
-    pictures = outcome.view.pictures
-    stems = [outcome.name + (f"-{place + 1}" if place else "") for place in range(len(pictures))]
-    files = [f"{outcome.name}.csv"] if outcome.rows else []
-    files += [f"{stem}{suffix}" for stem in stems for suffix in (".png", ".svg")]
     return Section(
         name=outcome.name,
         title=outcome.experiment.title,
@@ -247,7 +250,7 @@ def _section(outcome: Outcome, request: Request) -> Section:
         tables=outcome.view.tables,
         verdicts=outcome.view.verdicts,
         missing=outcome.missing,
-        files=tuple(files),
+        files=tuple(files_of(outcome)),
         seconds=outcome.seconds,
     )
 

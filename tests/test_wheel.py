@@ -16,8 +16,10 @@ import urllib.request
 import zipfile
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pytest
 
+from tests.clients import model_cases
 from tests.environments import empty, installed, pip_install, run
 from tests.service.conftest import cluster, postgres_url  # noqa: F401 - fixtures
 from tests.service.support import ServiceProcess
@@ -231,6 +233,19 @@ def test_an_auditor_needs_no_more_than_the_core(core):
     assert run(core, "-c", PROOF).stdout.split() == ["True", "True"]
 
 
+def test_a_model_predicts_on_the_core(core, tmp_path):
+    _, model, records = next(model_cases.models())
+    model.save(tmp_path / "model.json")
+    lines = [",".join(str(record[name]) for name in model.schema.columns) for record in records[:3]]
+    (tmp_path / "my.csv").write_text("\n".join([",".join(model.schema.columns), *lines]))
+    done = fedsel(core, "predict", "model.json", "my.csv", "--json", cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert told["predictions"] == model.predict(records[:3]).tolist()
+    np.testing.assert_allclose(told["probabilities"], model.predict_proba(records[:3]))
+    done = fedsel(core, "export", "model.json", "x.onnx", cwd=tmp_path, check=False)
+    assert "onnx is missing, pip install 'fedsel[onnx]'" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -348,6 +363,19 @@ TENSORBOARD = f"""
 print(*(file.name for file in tracker.folder.iterdir()))
 """
 
+ONNX = """
+import numpy as np, onnx
+from fedsel import Schema
+from fedsel.preparation import Preparation
+from fedsel.wire import Category, Date, Model, Number, RecordPipeline
+columns = {"a": Number(0, 1), "b": Category(["1", "x"]), "c": Date(["hour"])}
+schema = Schema(columns, classes=["no", "yes"])
+pipeline = RecordPipeline(schema.scale, Preparation.plain(5))
+Model(np.ones(6), schema, "logistic", ("no", "yes"), pipeline).to_onnx("model.onnx")
+onnx.checker.check_model("model.onnx")
+print(*(value.name for value in onnx.load("model.onnx").graph.input))
+"""
+
 
 @pytest.mark.parametrize(
     ("extra", "code", "said"),
@@ -360,11 +388,12 @@ print(*(file.name for file in tracker.folder.iterdir()))
         ("accounting", ACCOUNTING, "central ε = 1.1"),
         ("mlflow", MLFLOW, "{'reports': 5.0}"),
         ("tensorboard", TENSORBOARD, "events.out.tfevents."),
+        ("onnx", ONNX, "a b c"),
         ("shuffling", python_of("docs/shuffling.md", "## The shuffler"), "accepted=20"),
     ],
     ids=[
         *("sklearn", "torch", "parquet", "plots", "cluster", "accounting", "mlflow", "tensorboard"),
-        "shuffling",
+        *("onnx", "shuffling"),
     ],
 )
 def test_an_extra_brings_all_that_its_purpose_needs(

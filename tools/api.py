@@ -1,4 +1,4 @@
-"""Write docs/api.md: every public name, with the first line of its docstring.
+"""Write docs/api.md: every public name, with the first clause of its docstring.
 
 python tools/api.py
 """
@@ -16,11 +16,9 @@ from types import ModuleType
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 HEAD = """# API reference
 
-The public API is what `fedsel.__all__` and the `__all__` of the packages below list, and nothing
-else. On the site each name leads to its signature and its docstring, most with an example that the
-tests run. In Python, `help(fedsel.Recipe)` shows the same.
+These names are the whole public API. On the site each leads to its signature and docstring, most
+with an example that the tests run; `help(fedsel.Recipe)` shows the same.
 [CONTRIBUTING.md](../CONTRIBUTING.md#versions-and-deprecations) says how names may change.
-`python tools/api.py` writes this page.
 """
 PACKAGES = (
     "fedsel",
@@ -38,40 +36,44 @@ PACKAGES = (
 def page() -> str:
     """The whole page; every name must have a docstring."""
     lacking: list[str] = []
-    text = "\n".join([HEAD, *(section(name, lacking) for name in PACKAGES)])
+    described: set[tuple[str, int]] = set()
+    text = "\n".join([HEAD, *(section(name, described, lacking) for name in PACKAGES)])
     if lacking:
         raise SystemExit(f"without a docstring: {', '.join(lacking)}")
     return text
 
 
-def section(name: str, lacking: list[str]) -> str:
-    """The table of one package."""
+def section(name: str, described: set[tuple[str, int]], lacking: list[str]) -> str:
+    """The list of one package; what an earlier package describes is named only."""
     package = import_module(name)
-    names = sorted(
-        set(package.__all__) - {"__version__"}, key=lambda public: (public.lower(), public)
-    )
-    rows = [f"| `{public}` | {summary(package, public, lacking)} |" for public in names]
+    items, again = [], []
+    for public in sorted(set(package.__all__) - {"__version__"}, key=lambda n: (n.lower(), n)):
+        if not hasattr(package, public):  # a module that is imported on demand
+            import_module(f"{name}.{public}")
+        value = inspect.unwrap(getattr(package, public))
+        if (public, id(value)) in described:
+            again.append(f"`{public}`")
+            continue
+        described.add((public, id(value)))
+        line = summary(package, public, value)
+        items.append(f"- `{public}`: {line}")
+        if line == ".":
+            lacking.append(f"{name}.{public}")
     about = (package.__doc__ or "").splitlines()[0]
-    return "\n".join([f"## `{name}`", "", about, "", "| name | |", "|---|---|", *rows, ""])
+    also = [f"Also here: {', '.join(again)}.", ""] if again else []
+    return "\n".join([f"## `{name}`", "", about, "", *items, "", *also])
 
 
-def summary(package: ModuleType, name: str, lacking: list[str]) -> str:
-    """The first sentence or line of a docstring, or of the text below a constant."""
-    root = import_module("fedsel")
-    if package is not root and name in root.__all__:
-        return "See `fedsel`."
-    if not hasattr(package, name):  # a module that is imported on demand
-        import_module(f"{package.__name__}.{name}")
-    value = inspect.unwrap(getattr(package, name))
+def summary(package: ModuleType, name: str, value: object) -> str:
+    """The first clause of a docstring, or of the text below a constant."""
     if inspect.ismodule(value) or inspect.isclass(value) or inspect.isfunction(value):
         text = inspect.getdoc(value) or ""
     else:
         text = _below(package, name)
-    line = re.split(r"\n\n|\n- |:\n|(?<=[.]) (?=[A-Z])", text.strip(), maxsplit=1)[0]
-    line = line.replace("\n", " ")
-    if not line:
-        lacking.append(f"{package.__name__}.{name}")
-    return line.replace("``", "`").replace("|", "\\|")
+    line = re.split(r"\n\n|\n- |:\n|(?<=[.]) (?=[A-Z(])", text.strip(), maxsplit=1)[0]
+    line = line.replace("\n", " ").replace("``", "`").partition("; ")[0]
+    before, _, after = line.partition(": ")
+    return f"{before}." if after and len(before.split()) > 3 else f"{line.rstrip('.')}."
 
 
 def _below(package: ModuleType, name: str) -> str:

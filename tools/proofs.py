@@ -1,4 +1,4 @@
-"""List the statements of all proofs in docs/proofs/index.md: python tools/proofs.py."""
+"""List the pages of proofs in docs/proofs/index.md: python tools/proofs.py."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ INDEX = FOLDER / "index.md"
 STATEMENT = re.compile(r"^## ([A-Z]\d+ .+)$", re.MULTILINE)
 CODE = re.compile(r"`((?:fedsel|reproduction)(?:\.\w+)+)`")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
-ORDER = (
-    *("exact", "sampling", "selection", "values", "reports", "transforms", "composition"),
-    *("preparation", "shuffling", "shuffler"),
-)
+ABOUT = {
+    "exact": "comparing rationals with e^ε",
+    "sampling": "every random decision of a device has its exact law",
+    "selection": "EXP, PS and PE, and why the paper's Lemma 2 is false",
+    "values": "Duchi, PM, HM and OW: loss, mean and variance",
+    "reports": "two stages, flat picks, J and UJ",
+    "transforms": "rotated bases, RJ and FJ, and how far one report moves the mean",
+    "composition": "several reports, charges, the ledger, and all that a device ever sends",
+    "preparation": "preparing rounds and public rows",
+    "shuffling": "the central guarantee of shuffled reports",
+    "shuffler": "what the shuffler and the server learn",
+}
+"""The pages in their order, and what their statements are about."""
 
 
 def statements(page: Path) -> dict[str, str]:
@@ -30,13 +39,13 @@ def slug(heading: str) -> str:
 
 
 def listing() -> str:
-    """The statements of all pages, a line for each page."""
+    """A line for each page: its title, the numbers of its statements, and what they are about."""
     lines = []
-    for name in ORDER:
+    for name, about in ABOUT.items():
         page = FOLDER / f"{name}.md"
         title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        links = (f"[{heading}]({name}.md#{slug(heading)})" for heading in statements(page))
-        lines.append(f"- **[{title}]({name}.md)**: {'; '.join(links)}\n")
+        numbers = [heading.split()[0] for heading in statements(page)]
+        lines.append(f"- [{title}]({name}.md): {numbers[0]}–{numbers[-1]}, {about}\n")
     return "".join(lines)
 
 

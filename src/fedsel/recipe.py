@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Literal, final, get_type_hints
 
+from fedsel._internal.settings import check_keys
 from fedsel.errors import (
     Epsilon,
     InvalidArgument,
@@ -198,10 +199,7 @@ class Recipe:
     @classmethod
     def of(cls, values: dict[str, Any]) -> Recipe:
         """Build a recipe from a mapping of its fields; unknown names are refused."""
-        known = [field.name for field in fields(cls)]
-        for name, value in values.items():
-            if name not in known:
-                raise InvalidArgument(str(name), value, f"a known parameter: {', '.join(known)}")
+        check_keys(values, [field.name for field in fields(cls)], kind="parameter")
         return cls(**values)
 
     def require(self, *names: str) -> None:

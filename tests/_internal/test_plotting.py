@@ -13,7 +13,7 @@ from fedsel._internal.plotting import (
     new_axes,
     new_figure,
 )
-from fedsel.cli import _run_table
+from fedsel.experiments import accuracy_figure
 from fedsel.server._step import Round
 from reproduction import figures
 from reproduction.views import gains
@@ -62,7 +62,7 @@ def rows(model="logistic"):
 
 
 def test_a_run_draws_each_solution_in_its_look():
-    figure = _run_table.accuracy_against_epsilon([*rows(), *rows("svm")])
+    figure = accuracy_figure([*rows(), *rows("svm")])
     assert check_legend(figure) == ["NP (not private)", *SOLUTIONS[1:]]
     for axes in figure.axes:
         drawn = {c.get_label(): c.lines[0] for c in axes.containers}

@@ -2,7 +2,6 @@
 
 import json
 from importlib import import_module
-from unittest.mock import Mock
 
 import pytest
 
@@ -50,7 +49,7 @@ def test_the_ledger_of_a_device(tmp_path):
 
 def test_run_with_a_solution_without_epsilon(tmp_path, monkeypatch):
     table = import_module("fedsel.cli._run_table")
-    monkeypatch.setattr(table, "accuracy_against_epsilon", lambda _: Mock())
+    monkeypatch.setattr(table, "write_figures", lambda *_: [])
     data = ("--data", write_people(tmp_path / "x.csv", 100), "--label", "rich")
     options = ("-s", "NP", "-s", "PrivUnit", "-e", "1", "--folds", "2", "--repeats", "1")
     done = run_here("run", *data, *options, "--out", tmp_path / "out", "--json")

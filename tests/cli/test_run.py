@@ -27,7 +27,7 @@ def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
     # One by one, before the table; a long run says more.
     came_in = [line.split() for line in done.stderr.splitlines() if line.startswith("logistic")]
     assert [words[:2] for words in came_in] == [["logistic", "PS-PM"], ["logistic", "NP"]]
-    for name in ("run.csv", "run.json", "accuracy.png", "accuracy.svg"):
+    for name in ("run.csv", "run.json", "run.tex", "accuracy.png", "accuracy.svg", "accuracy.pdf"):
         assert (tmp_path / name).stat().st_size > 100
     before = (tmp_path / "results.sqlite").read_bytes()
     rows = json.loads(run_here("run", *QUICK, *out, "--json").stdout)

@@ -73,7 +73,7 @@ def test_invitations_as_links(task_file):
 def test_wrong_tasks_and_options_are_named(task_file, quick_path):
     for change, named in (
         ("epsilon = 2", "epsilon in trial.toml = -1: must be a number > 0"),
-        ("dim = 8", "features in trial.toml = None: must be set, or dim"),
+        ("dim = 8", "schema in trial.toml = None: must be set, or features, or dim"),
         ("clients = 40", "clients in trial.toml = None: must be set"),
         ("close_after = { reports = 3 }", "close_after in trial.toml = None: must be set"),
     ):

@@ -17,26 +17,36 @@ CLIENT = Path(__file__).parents[2] / "clients" / "js"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 
 
-def test_devices_in_node_take_part_until_the_run_is_over(node, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("public", [False, True])
+def test_devices_in_node_take_part_until_the_run_is_over(node, tmp_path, public):  # noqa: F811
+    """With rounds that prepare, or with public rows and their matrix of 121² numbers."""
     service = pytest.importorskip("fedsel.service", reason="pip install 'fedsel[serve]'")
     running = pytest.importorskip("fedsel.service.running", reason="pip install 'fedsel[serve]'")
-    task = service.Task.of(
-        {
-            "name": "trial",
-            "epsilon": 4,
-            "rounds_per_epoch": 4,
-            "features": 3,
-            "feature_range": [[0, 0, -10], [100, 1, 10]],
-            "spread": 0.25,
-            "centre": 0.25,
-            "clients": 8,
-            "invitations": "open",
-            "close_after": {"reports": 2},
-        }
-    )
+    given = {
+        "name": "trial",
+        "epsilon": 4,
+        "rounds_per_epoch": 4,
+        "features": 3,
+        "feature_range": [[0, 0, -10], [100, 1, 10]],
+        "spread": 0.25,
+        "centre": 0.25,
+        "clients": 8,
+        "invitations": "open",
+        "close_after": {"reports": 2},
+    }
+    if public:
+        rows = np.random.default_rng(0).normal(10, 5, (40, 120))
+        rows[:, 7] = 4  # this feature does not vary, so that nothing is known about it
+        np.savez(tmp_path / "rows.npz", X=rows)
+        ours = {"features": 120, "public_rows": str(tmp_path / "rows.npz")}
+        given |= ours | {"feature_range": "private", "spread": "auto", "centre": "auto"}
+    task = service.Task.of(given)
+    features = task.schema.feature_count
     with running.background(task, running.Serving(tmp_path / "service", port=0)) as address:
         text = urllib.request.urlopen(f"{address}/v1/rounds/open/preparing").read().decode()
-        assert RecordPipeline.decode(text, 3).plan.rounds > 0
+        pipeline = RecordPipeline.decode(text, features)
+        assert (pipeline.plan is None) == public
+        assert (pipeline.preparation.mixing is not None) == public
         script = CLIENT / "test" / "service_device.mjs"
         devices = [
             subprocess.Popen(
@@ -46,6 +56,7 @@ def test_devices_in_node_take_part_until_the_run_is_over(node, tmp_path):  # noq
                     address,
                     tmp_path / name,
                     f"a-token-of-{name}-its-own",
+                    str(features),
                 ],
                 stdout=subprocess.PIPE,
                 text=True,
@@ -55,5 +66,5 @@ def test_devices_in_node_take_part_until_the_run_is_over(node, tmp_path):  # noq
         told = [json.loads(device.communicate()[0]) for device in devices]
         model = np.frombuffer(urllib.request.urlopen(f"{address}/v1/model").read(), "<f8")
     assert told == [{"reports": 4, "entries": 4, "spent": "16"}] * 2
-    assert model.shape == (4,)
+    assert model.shape == (features + 1,)
     assert model.any()

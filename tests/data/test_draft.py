@@ -26,6 +26,7 @@ def one(values, **columns):
     return made.schema.columns.get("a", made.left_out.get("a"))
 
 
+PLAINLY = "write its numbers plainly, as 1234.5: no comma, space, percent or currency"
 COLUMNS = {
     "whole numbers": (["31", "64", " 18"], Number(0, 100)),
     "numbers of Python": ([3.5, -41], Number(-50, 5)),
@@ -42,10 +43,7 @@ COLUMNS = {
     "codes as texts": (["10x", "9", "A"], Category(["9", "10x", "A"])),
     "one word": (["a"], "all its texts are the same"),
     "nothing": (["", None, np.nan], "it is empty"),
-    "decimal commas": (
-        ["1,5", "2,25"],
-        "its numbers have a decimal comma; write them with a point",
-    ),
+    "decimal commas": (["1,5", "2,25"], PLAINLY),
     "ISO dates": (
         ["1980-02-03", "2001-12-31"],
         Date(["year", "month", "weekday"], "1980-01-01", "2009-12-31"),
@@ -85,6 +83,24 @@ COLUMNS = {
         ["1/2/2020", "3/4/2020"],
         "its dates can be read in several ways; give format = MM/DD/YYYY or DD/MM/YYYY",
     ),
+    "dates in several ways": (
+        ["2020-12-31", "31.12.2020", "1/2/2020"],
+        "its dates are written in several ways; write them as YYYY-MM-DD",
+    ),
+    "numbers among words for none": (
+        ["17", "N/A", "93", "unknown", "-", "18"],
+        Number(0, 100, indicator=True),
+    ),
+    "dates among words for none": (
+        ["2020-01-02", "n/a", "?"],
+        Date(["days", "month", "weekday"], "2020-01-01", "2020-12-31", indicator=True),
+    ),
+    "thousands": (["1,234", "56,000", "N/A"], PLAINLY),
+    "thousands in Switzerland": (["1'234.50", "56\u2019000"], PLAINLY),
+    "thousands in Germany": (["1.234,50", "56.000,10"], PLAINLY),
+    "thousands in France": (["1\u202f234", "56\u00a0000"], PLAINLY),
+    "percent": (["12%", "3.5 %"], PLAINLY),
+    "a currency": (["€ 12", "$3.50"], PLAINLY),
     "dates of Python": (
         [date(2020, 1, 2), datetime(2024, 5, 6), None],
         Date(["year", "month", "weekday"], "2020-01-01", "2024-12-31", indicator=True),
@@ -144,7 +160,7 @@ def test_a_label_that_cannot_be_learnt():
     for values in (["a"], [f"t{i}" for i in range(N)]):
         with pytest.raises(InvalidArgument, match="label = 'y': must be a column of numbers, or"):
             draft({"x": np.arange(N) % 9, "y": cells(values)}, "y")
-    with pytest.raises(InvalidArgument, match="a table with a column of numbers"):
+    with pytest.raises(InvalidArgument, match=r"a column to learn from \(x: all its texts"):
         draft({"x": cells(["a"]), "y": cells(["a", "b"])}, "y")
 
 

@@ -66,7 +66,8 @@ def test_files_that_are_no_policy(tmp_path, change, name):
     key = change.split(" =")[0].split("]")[0].strip("[")
     kept = [x for x in TEXT.splitlines() if not x.startswith((key + " ", "clip "))]
     file.write_text("\n".join([*kept, change]))
-    with pytest.raises(InvalidArgument, match=f"^{name} = "):
+    spelled = "policy" if name == "policy" else f"{name} in policy.toml"
+    with pytest.raises(InvalidArgument, match=f"^{spelled} = "):
         Policy.load(file)
 
 
@@ -222,7 +223,7 @@ def test_whatever_a_file_says_of_a_field_is_a_policy_or_an_error_that_names_it(
     file.write_text("\n".join([*lines, f"{name} = {value}"]))
     found = loaded(file)
     if isinstance(found, InvalidArgument):
-        assert found.name == name
+        assert found.name == f"{name} in fuzzed.toml"
         assert len(str(found)) < 600
         assert found.__cause__ is None
     else:
@@ -245,3 +246,16 @@ def test_recipes_that_the_policy_does_not_allow(change):
     policy = Policy.of(GIVEN)
     assert policy.objection(complete(**asked)) is Reason.NOT_ALLOWED
     assert policy.objection(complete("PM", epsilon=0.1, dim=8, clip=0.5)) is None
+
+
+def test_columns_are_names_and_none_is_allowed_but_those():
+    policy = Policy(**GIVEN, columns=["age", "größe 2"])
+    assert policy.columns == ("age", "größe 2")
+    assert policy.forbidden(["age", "größe 2"]) is None
+    assert policy.forbidden([]) is None
+    assert policy.forbidden(["age", "Age", "job"]) == 'the column "Age"'
+    assert policy.forbidden(None) == "columns without names"
+    assert Policy(**GIVEN).forbidden(None) is None
+    for wrong in ("age", [], ["age", ""], ["a\nge"], [3]):
+        with pytest.raises(InvalidArgument, match=r"^columns = "):
+            Policy(**GIVEN, columns=wrong)

@@ -81,7 +81,7 @@ def test_the_command_takes_public_means(tmp_path):
     assert some["chosen"]["centre_rounds"] > 0
     assert some["runs"] != row["runs"]
     for text, words in (
-        ("jobs=a,0.3", "--public-mean['jobs=a'] = 0.3: must be of a feature by its name"),
+        ("jobs=a,0.3", "--public-mean['jobs=a'] = 0.3: must be the mean of a known feature"),
         (
             "job=a,1.3",
             "--public-mean['job=a'] = 1.3: must be a number in its public bounds, [0, 1]",

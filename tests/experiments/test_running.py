@@ -12,7 +12,6 @@ import pytest
 import reproduction
 from fedsel import InvalidArgument, Recipe
 from fedsel._internal.paths import PACKAGE
-from fedsel.cli._run_table import accuracy_against_epsilon
 from fedsel.data import synthetic
 from fedsel.experiments import (
     CatalogueSource,
@@ -22,7 +21,6 @@ from fedsel.experiments import (
     Store,
     cache_key,
     code_version,
-    override,
 )
 from fedsel.experiments import sweep as sweep_over
 from fedsel.experiments._running import code_of, sources_of
@@ -154,13 +152,6 @@ def test_a_sweep_resumes_and_does_not_depend_on_jobs(tmp_path, monkeypatch):
     assert first == second
     monkeypatch.setattr(Cell, "part", lambda *_: pytest.fail("computed again"))
     assert sweep(SMALL, data, Store(tmp_path / "one")) == first
-
-
-def test_figures_are_functions_of_the_rows(tmp_path):
-    spec = override(SMALL, {"models": ["logistic", "svm"]})
-    rows = sweep(spec, small_data(), Store(tmp_path / "cells"))
-    figure = accuracy_against_epsilon(rows)
-    assert [axes.get_title() for axes in figure.axes] == ["syn-L, logistic", "syn-L, svm"]
 
 
 MINE = """

@@ -32,7 +32,7 @@ def test_settings_of_the_paper_and_of_others():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"solution": "PM"}, "solution = 'PM': must be one of "),
+        ({"solution": "PM"}, "solution = 'PM': must be a known parameter, such as solutions"),
         ({"solutions": ["XX"]}, "solution = 'XX'"),
         ({"epsilons": [0.0]}, "epsilon = 0.0"),
         ({"models": ["tree"]}, "model = 'tree'"),

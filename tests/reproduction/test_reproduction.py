@@ -319,7 +319,7 @@ def test_kill_in_the_middle_and_go_on(tmp_path):
     assert resumed["rows"] == whole["rows"]
     assert resumed["verdicts"] == whole["verdicts"]
     assert len(Store(path)) == 8
-    for name in ("index.html", "fig2i.csv", "fig2i.png", "fig2i.svg"):
+    for name in ("index.html", *(f"fig2i.{kind}" for kind in ("csv", "tex", "png", "svg", "pdf"))):
         assert (out / name).read_bytes()
     assert (out / "fig2i.csv").read_bytes() == (tmp_path / "whole" / "fig2i.csv").read_bytes()
 

@@ -16,7 +16,7 @@ from fedsel.service import _dashboard as status
 from fedsel.service import _pages as handlers
 from fedsel.service._connections import Connection
 from fedsel.service._connections import Listener as Connections
-from fedsel.service._dashboard import rows, run_left
+from fedsel.service._dashboard import run_left
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._task import Limits
 from tests.service.support import (
@@ -116,10 +116,10 @@ def far_on(count, **changes):
     """The view of a run after so many rounds, each of a minute."""
     task = task_of(rounds_per_epoch=10 * count, clients=40 * count, **changes)
     records = tuple(RoundRecord(n, 0, 5 + n % 3, 1, 2, 3) for n in range(count))
-    times = [(60.0 * n, 60.0 * n + 60.0) for n in range(count)]
     measures = [json.dumps({"accuracy": n / count, "loss": 1.0}) for n in range(count)]
+    rounds = [(60.0 * n, 60.0 * n + 60.0, measured) for n, measured in enumerate(measures)]
     state = replace(task.begin, records=records)
-    return RunSnapshot(task, state, [*times, (60.0 * count, None)], measures)
+    return RunSnapshot(task, state, [*rounds, (60.0 * count, None, None)])
 
 
 def test_the_page_is_complete_and_escaped(quick_path):
@@ -214,7 +214,7 @@ def test_what_is_left_is_estimated_from_recent_rounds():
     assert run_left(view, 1830.0) == 60.0 * 270 - 30
     assert run_left(view, 9999.0) == 60.0 * 269  # an open round that takes longer says no more
     assert run_left(far_on(30, epochs=1), 1800.0) is not None
-    begun = RunSnapshot(task_of(), task_of().begin, [(0.0, None)])
+    begun = RunSnapshot(task_of(), task_of().begin, [(0.0, None, None)])
     assert run_left(begun, 10.0) is None
     state = status.state(begun, Counts(3), 2.0, True)
     assert "No estimate before a round is over" in state
@@ -225,7 +225,7 @@ def test_what_is_left_is_estimated_from_recent_rounds():
         status.said(view, False),
     ):
         assert "does not answer" in part
-    assert rows(view, 29, 30)[0].per_second == 7 / 60
+    assert view.past[29].per_second == 7 / 60
 
 
 def test_a_run_that_is_over_says_so(quick_path):

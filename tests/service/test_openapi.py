@@ -5,7 +5,13 @@ from urllib.parse import urljoin
 
 import pytest
 
-from tests.service.support import running
+from fedsel.service import Limits
+from fedsel.service._monitoring import Metrics
+from fedsel.service._openapi import document, root_document
+from fedsel.service._pages import static_routes
+from fedsel.service._runs import Lobby
+from fedsel.service.app import Service
+from tests.service.support import running, task_of
 from tests.service.test_prefix import below_a_path, fetched
 from tests.service.visiting import join_task
 
@@ -23,3 +29,25 @@ def test_the_description_for_programs_says_where_the_service_is(service):
         place = f"{url}/v1/openapi.json"
         (server,) = json.loads(fetched(place))["servers"]
         assert urljoin(place, server["url"]) == f"{url}/"
+
+
+VERBS = ("get", "post", "put")
+
+
+def methods(described):
+    paths = described["paths"].items()
+    return {(name.upper(), path) for path, about in paths for name in about if name in VERBS}
+
+
+def test_every_route_but_those_of_files_is_described():
+    files = {path for _, path, _ in static_routes()}
+    of_run = {
+        (*(route.methods - {"HEAD"}), route.path)
+        for route in Service(task_of(), "a", Metrics()).routes()
+        if route.path not in files
+    }
+    assert of_run == methods(document("a", 16, Limits(), alone=False))
+    elsewhere = {("GET", "/runs/{run}/v1/openapi.json")}  # every run has its own
+    apart = {("GET", "/v1/task")}  # answers devices that ask at the wrong address
+    of_root = {tuple(route[:2]) for route in Lobby({}, Metrics()).routes() if route[1] not in files}
+    assert of_root - apart == methods(root_document()) - elsewhere

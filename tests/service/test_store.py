@@ -55,8 +55,9 @@ def test_a_store_of_the_first_version_opens(kind, quick_path, request):
         assert hashlib.sha256(store.checkpoint()).hexdigest() == facts["checkpoint"]
         assert state.state.weights.tolist() == facts["weights"]
         assert (now.round, now.opened, list(now.counts)) == (1, 1010.0, facts["counts"])
-        assert [list(pair) for pair in store.times()] == facts["times"]
-        assert store.measures() == facts["measures"]
+        rounds = store.rounds()
+        assert [[opened, closed] for opened, closed, _ in rounds] == facts["times"]
+        assert [measured for *_, measured in rounds][: len(facts["measures"])] == facts["measures"]
         with store.writing() as transaction:
             data = b"".join(transaction.reports(1))
             rows = sorted(data[i : i + form.size] for i in range(0, len(data), form.size))
@@ -88,7 +89,7 @@ def row(i, report=b"r"):
 
 def test_a_run_begins_once(store, store_url):
     assert store.begin("a run", b"another", 20.0) == b"begun"
-    assert store.times() == [(10.0, None)]
+    assert store.rounds() == [(10.0, None, None)]
     assert (store.status().round, store.status().opened) == (0, 10.0)
     key = store.key()
     assert len(key) == 32
@@ -181,8 +182,7 @@ def test_rounds_end_one_after_another(store, store_url):
         assert list(transaction.reports(1)) == []
         assert list(transaction.reports(0)) == [b"r"]
         transaction.advance(b"after 1", 12.0, True, "{}")
-    assert store.times() == [(10.0, 11.0), (11.0, 12.0)]
-    assert store.measures() == [None, "{}"]
+    assert store.rounds() == [(10.0, 11.0, None), (11.0, 12.0, "{}")]
     assert store.status().round == 2
     store.close()
     again = open_store(store_url)

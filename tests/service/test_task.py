@@ -45,7 +45,7 @@ def test_public_means_of_a_file(means, centre, rounds, quick_path):
     begun = task.begin.preparation
     np.testing.assert_allclose(begun.centre * begun.spread, centre)
     assert task.begin.plan.rounds == rounds
-    view = RunSnapshot(task, task.begin, [(0.0, None)])
+    view = RunSnapshot(task, task.begin, [(0.0, None, None)])
     told = json.loads(view.preparing_text.plain)
     told_centre = np.multiply(told["preparation"]["centre"], told["preparation"]["spread"])
     np.testing.assert_allclose(told_centre, centre)
@@ -57,7 +57,7 @@ def test_public_means_of_a_file(means, centre, rounds, quick_path):
 
 def test_without_them_nothing_is_said(quick_path):
     task = loaded(quick_path, "")
-    assert "Public means" not in task_facts(RunSnapshot(task, task.begin, [(0.0, None)]))
+    assert "Public means" not in task_facts(RunSnapshot(task, task.begin, [(0.0, None, None)]))
 
 
 def test_features_without_names_go_by_their_numbers(quick_path):
@@ -108,8 +108,8 @@ def test_a_schema_in_a_file_of_its_own_or_in_the_task(quick_path):
     inline = 'schema.columns = { age = [0, 100], job = ["cook", "smith"] }\nschema.label = "left"\n'
     inline += 'schema.classes = ["no", "maybe", "yes"]'
     assert schema_file(quick_path, line=inline).schema == wanted
-    assert RunSnapshot(task, task.begin, [(0.0, None)]).task_text.plain
-    facts = task_facts(RunSnapshot(task, task.begin, [(0.0, None)]))
+    assert RunSnapshot(task, task.begin, [(0.0, None, None)]).task_text.plain
+    facts = task_facts(RunSnapshot(task, task.begin, [(0.0, None, None)]))
     assert "<dt>Classes</dt><dd>no, maybe, yes</dd>" in facts
     assert "3 features" in facts
 
@@ -117,7 +117,7 @@ def test_a_schema_in_a_file_of_its_own_or_in_the_task(quick_path):
 @pytest.mark.parametrize(
     ("schema", "line", "message"),
     [
-        (SCHEMA, 'schema = "none.toml"', r"schema = .*none.toml': must be a file"),
+        (SCHEMA, 'schema = "none.toml"', r"schema = .*none.toml': must be a TOML file"),
         ("[[[", 'schema = "people.toml"', r"schema = .*people.toml': must be valid TOML"),
         ("columns = {}", 'schema = "people.toml"', r"^columns in people.toml = {}"),
         ("columns.a = [1, 0]", 'schema = "people.toml"', r"^columns.a.range in people.toml = \["),

@@ -15,6 +15,7 @@ import fedsel
 from fedsel import FedSelClassifier, FedSelRegressor, InvalidArgument, load_model
 from fedsel.wire import Model
 from tests.clients import model_cases
+from tests.wire.support import onnx_outputs
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (600, 5))
@@ -135,6 +136,23 @@ def test_a_loaded_model_predicts_the_same_to_the_bit(case, tmp_path):
     assert (
         pickle.loads(pickle.dumps(loaded)).predict(rows).tolist() == loaded.predict(rows).tolist()
     )
+
+
+def test_the_graph_says_what_the_estimator_says(case, tmp_path):
+    fitted, rows = case
+    rows = np.asarray(rows.toarray() if hasattr(rows, "tocsr") else rows, dtype=np.float64)
+    names = getattr(fitted, "feature_names_in_", None)
+    inputs = {"X": rows} if names is None else dict(zip(names, rows.T[..., None], strict=True))
+    fitted.to_onnx(tmp_path / "model.onnx")
+    said = onnx_outputs(tmp_path / "model.onnx", inputs)
+    table = rows if names is None else frame(rows)
+    if isinstance(fitted, FedSelRegressor):
+        np.testing.assert_allclose(said["prediction"], fitted.predict(table), rtol=0, atol=1e-6)
+        return
+    assert said["prediction"].tolist() == fitted.predict(table).tolist()
+    if fitted.model == "logistic":
+        shares = fitted.predict_proba(table)
+        np.testing.assert_allclose(said["probabilities"], shares, rtol=0, atol=1e-6)
 
 
 def test_the_file_says_the_same_without_an_estimator(case, tmp_path):

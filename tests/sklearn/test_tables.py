@@ -282,6 +282,76 @@ def test_wrong_bounds_by_name(bounds, words):
         FedSelClassifier(feature_range=bounds).fit(NUMBERS.to_numpy(), VOTES)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ((1, 0), r"must be \(low, high\) with low < high$"),
+        (([0, 0], [1, 0]), r"with low < high; feature 1 has \(0, 0\)$"),
+        ((0, 1, 2), r"must be a pair \(low, high\): numbers, or 2 numbers each$"),
+        (5, r"must be a pair \(low, high\)"),
+        ((0, "a"), r"must be \(low, high\), finite numbers, or 2 numbers each$"),
+        ((0, np.inf), 'finite numbers.*; "private" learns bounds that nobody knows$'),
+        ((0, 10**400), "finite numbers"),
+        (([0, 0], [1, 1, 1]), "numbers, or 2 numbers each: X has 2 features$"),
+        ("privat", r'must be \(low, high\), "private", {name: \(low, high\)} or None$'),
+    ],
+)
+def test_each_kind_of_wrong_bounds_has_its_own_sentence(bounds, words):
+    with (
+        FitAccount() as account,
+        pytest.raises(InvalidArgument, match=f"^feature_range = .*{words}"),
+    ):
+        FedSelClassifier(feature_range=bounds).fit(NUMBERS, VOTES)
+    assert account.fits == 0
+
+
+SECRETS = np.full(200, 0.123456)
+NO_TABLES = {
+    "one dimension": (SECRETS, InvalidData, r"^X: Reshape your data.*it has 1 dimension\(s\)"),
+    "complex numbers": (SECRETS[:, None] * 1j, InvalidData, "^X: Complex data not supported"),
+    "columns": ({"age": SECRETS}, InvalidArgument, "X = 'dict': must be an array.*schema="),
+    "records": ([{"age": x} for x in SECRETS], InvalidArgument, "X = 'list': must be an arr"),
+    "a plan": (pl.LazyFrame({"age": SECRETS}), InvalidArgument, r"collect\(\) it first"),
+    "a name twice": (
+        pd.DataFrame(np.stack([SECRETS] * 2, 1), columns=["age", "age"]),
+        InvalidArgument,
+        "column of X = 'age': must be the name of one only",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_what_is_no_table_of_numbers_is_refused_without_a_cell_of_it(name):
+    X, kind, words = NO_TABLES[name]
+    model = FedSelClassifier(feature_range=(0, 1))
+    known = clone(model).fit(NUMBERS, VOTES)
+    for call in (lambda: model.fit(X, VOTES), lambda: known.predict(X)):
+        with pytest.raises(kind, match=words) as caught:
+            call()
+        assert "123456" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+LABELLED = {
+    "None": [None, "SECRET"],
+    "None among numbers": [1, None],
+    "NaN among texts": [np.nan, "SECRET"],
+    "a missing category": pd.Categorical([None, "SECRET"] * 100),
+    "numbers among texts": [3, "SECRET"],
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+@pytest.mark.parametrize("schema", [None, {"columns": 2}, {"columns": 2, "classes": ["0", "1"]}])
+def test_a_missing_or_odd_label_is_refused_in_words(name, schema):
+    y = pd.Series(np.resize(np.array(LABELLED[name], dtype=object), 200))
+    X = NUMBERS if schema is None else NUMBERS.to_numpy()
+    bounds = {"feature_range": (0, 1)} if schema is None else {"schema": schema}
+    with pytest.raises(InvalidData, match=r"^y: .*: leave .* out, as devices do") as caught:
+        FedSelClassifier(**bounds).fit(X, y)
+    assert "SECRET" not in str(caught.value)
+
+
 FAULTS = {
     "a text": {"job": ["SECRET", "cook"] * 100},
     "a date": {"job": pd.to_datetime(["2024-01-01"] * 200)},

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fedsel import InvalidArgument, InvalidData, Schema
+from fedsel.device import RawRecords
 from fedsel.wire import Category, Date, Number
 
 CASES = json.loads(
@@ -32,6 +33,8 @@ ROWS = {
     "job": ["smith", None, "nurse"],
     "since": ["2024-05-01", "2010-12-31", None],
 }
+
+ONE = {"age": [31.0], "income": [1e5], "job": ["smith"], "since": ["2024-05-01"]}
 
 
 def ids(case):
@@ -87,6 +90,20 @@ FRAMES = {
     "polars categories": pl.DataFrame(ROWS).with_columns(pl.col("job").cast(pl.Categorical)),
     "arrow": pa.table(ROWS),
     "arrow dictionaries": pa.table({**ROWS, "job": pa.array(ROWS["job"]).dictionary_encode()}),
+    "arrow dictionaries of numbers": pa.table(
+        {**ROWS, "age": pa.array(ROWS["age"]).dictionary_encode()}
+    ),
+    "pandas in a time zone": pd.DataFrame(ROWS).assign(
+        since=lambda f: pd.to_datetime(f["since"]).dt.tz_localize("Pacific/Auckland")
+    ),
+    "polars in a time zone": pl.DataFrame(ROWS).with_columns(
+        pl.col("since").str.to_datetime("%Y-%m-%d").dt.replace_time_zone("Pacific/Auckland")
+    ),
+    "arrow in a time zone": pl.DataFrame(ROWS)
+    .with_columns(
+        pl.col("since").str.to_datetime("%Y-%m-%d").dt.replace_time_zone("Pacific/Auckland")
+    )
+    .to_arrow(),
     "narwhals": nw.from_native(pl.DataFrame(ROWS)),
     "records": [dict(zip(ROWS, row, strict=True)) for row in zip(*ROWS.values(), strict=True)],
 }
@@ -109,6 +126,36 @@ def test_a_record_does_not_depend_on_those_beside_it(name):
         part = nw.from_native(pl.DataFrame(ROWS)[i : i + 1]) if name == "narwhals" else part
         part = table[i : i + 1] if isinstance(table, list) else part
         assert MIXED.encode(part).tolist() == [whole[i].tolist()]
+
+
+TYPED = {
+    "dates as numbers": ({"age": pd.to_datetime(["2020-01-01"])}, "'age': .*parts.* Datetime"),
+    "dates as levels": ({"job": pd.to_datetime(["2020-01-01"])}, "'job': .*parts.* Datetime"),
+    "a length of time": ({"age": pd.to_timedelta([1], "h")}, "'age': .* its type is Duration"),
+    "lists": ({"job": pl.Series([["cook"]])}, "'job': .* its type is List"),
+    "bytes": ({"job": pl.Series([b"cook"])}, "'job': .* its type is Binary"),
+    "numbers as dates": ({"since": [20240501]}, "'since': .*texts, as the schema.* Int64"),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_a_typed_column_that_would_be_missing_everywhere_is_refused(name):
+    columns, words = TYPED[name]
+    nested = isinstance(next(iter(columns.values())), pl.Series)
+    table = (pl.DataFrame if nested else pd.DataFrame)({**ONE, **columns})
+    with pytest.raises(InvalidArgument, match=f"column = {words}"):
+        MIXED.encode(table)
+    # On a device, where the type of a column may follow from its cells, nothing is refused.
+    records = RawRecords(table, ["no"])
+    X, _ = next(iter(records.suited(MIXED).arranged()))
+    assert X.shape == (1, len(MIXED.features))
+
+
+def test_a_column_of_a_frame_has_one_name():
+    twice = pd.DataFrame([[1, 2]], columns=["age", "age"])
+    for table in (twice, pa.table([[1], [2]], names=["age", "age"])):
+        with pytest.raises(InvalidArgument, match="column = 'age': must be the name of one column"):
+            Schema({"age": (0, 1)}).encode(table)
 
 
 def test_whatever_a_cell_holds_it_becomes_numbers_within_public_bounds():
@@ -187,7 +234,7 @@ def test_a_wrong_schema_is_refused_by_one_sentence(values, message):
 
 def test_a_wrong_file_is_named(tmp_path):
     file = tmp_path / "my.toml"
-    with pytest.raises(InvalidArgument, match="a file"):
+    with pytest.raises(InvalidArgument, match="a TOML file that can be read"):
         Schema.load(file)
     file.write_text("columns = [", encoding="utf-8")
     with pytest.raises(InvalidArgument, match="valid TOML"):
@@ -207,12 +254,16 @@ def test_a_wrong_table_is_refused_without_a_cell_of_it():
         MIXED.encode([[secret] * 4])
     with pytest.raises(InvalidArgument, match="a data frame, a mapping"):
         MIXED.encode(secret)
+    with pytest.raises(InvalidArgument, match=r"a data frame: collect\(\) it first"):
+        MIXED.encode(pl.LazyFrame(ROWS))
     with pytest.raises(InvalidArgument, match="2 columns"):
         Schema(3).encode([[secret, secret]])
     for table in ({"x": [secret], "y": [secret] * 2}, {"x": [[secret]], "y": [secret]}):
         with pytest.raises(InvalidData) as error:
             Schema({"x": (0, 1), "y": (0, 1)}).encode(table)
         assert secret not in str(error.value)
+    with pytest.raises(InvalidData, match=r"1 dimension\(s\); one record by name goes into a list"):
+        Schema({"age": (0, 1)}).encode({"age": 1})
     with pytest.raises(InvalidData, match="masked"):
         Schema(1).encode(np.ma.masked_array([[1.0]], mask=[[True]]))
 
@@ -220,3 +271,12 @@ def test_a_wrong_table_is_refused_without_a_cell_of_it():
 def test_levels_may_be_whole_numbers():
     assert Category([1, 2]).levels == ("1", "2")
     assert Schema(1, classes=[0, 1, 2]).targets([2, 0.0, "1"]).tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_what_counts_as_missing(name):
+    found = {n: cells.tolist() for n, cells in MIXED.missing(FRAMES[name]).items()}
+    wanted = {"age": [0, 1, 0], "income": [0, 0, 1], "job": [0, 1, 0], "since": [0, 0, 1]}
+    assert found == wanted
+    with pytest.raises(InvalidArgument, match="by which cells are told"):
+        Schema(2).missing([[1, 2]])

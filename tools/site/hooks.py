@@ -29,7 +29,8 @@ FOLDERS = {"proofs": ("Privacy", "Proofs")}
 
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _MODULE = re.compile(r"^## `(fedsel[.a-z]*)`\n(.*?)(?=^## |\Z)", re.M | re.S)
-_NAME = re.compile(r"^\| `(\w+)` \| ", re.M)
+_ITEM = re.compile(r"^- `(\w+)`(?=: )", re.M)
+_ALSO = re.compile(r"^Also here: .*$", re.M)
 _NUMBER = re.compile(r"<td>((?:<strong>)?[^<a-zA-Z]{0,14}\d[^<a-zA-Z]{0,14}(?:</strong>)?)</td>")
 _PICTURE = re.compile(r'<p><img [^>]*src="(?:\.\./)*images/([\w-]+\.svg)"[^>]*></p>')
 
@@ -111,7 +112,7 @@ def _modules(docs: Path) -> dict[str, str]:
 def _homes(docs: Path) -> dict[str, str]:
     """The public module on whose page each listed name is shown: the one nearest to its source."""
     package = griffe.load("fedsel", search_paths=[ROOT / "src"])
-    listed = [f"{m}.{name}" for m, text in _modules(docs).items() for name in _NAME.findall(text)]
+    listed = [f"{m}.{name}" for m, text in _modules(docs).items() for name in _names(text)]
     source = {path: _source(package, path) for path in listed}
     homes = {}
     for path in listed:
@@ -130,8 +131,8 @@ def _shared(path: str, source: str) -> tuple[int, int]:
 
 
 def _module_page(module: str, section: str, homes: dict[str, str]) -> str:
-    text = section.split("| name |", maxsplit=1)[0].strip()
-    names = _NAME.findall(section)
+    text = section.partition("\n- `")[0].strip()
+    names = _names(section)
     here = [name for name in names if homes[f"{module}.{name}"] == f"{module}.{name}"]
     parts = [f"# `{module}`", text]
     elsewhere = [_reference(homes[f"{module}.{n}"]) for n in names if n not in here]
@@ -141,17 +142,23 @@ def _module_page(module: str, section: str, homes: dict[str, str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _reference(path: str) -> str:
+def _names(section: str) -> list[str]:
+    """The names that a section of the list describes, and those that it only names."""
+    also = "".join(_ALSO.findall(section))
+    return sorted(_ITEM.findall(section) + re.findall(r"`(\w+)`", also), key=str.lower)
+
+
+def _reference(path: str, folder: str = "") -> str:
     module, _, name = path.rpartition(".")
-    return f"[`{name}`]({module}.md#{path})"
+    return f"[`{name}`]({folder}{module}.md#{path})"
 
 
 def _linked(module: str, section: str, homes: dict[str, str]) -> str:
     def link(found: re.Match[str]) -> str:
-        home = homes[f"{module}.{found[1]}"]
-        return f"| [`{found[1]}`](api/{home.rpartition('.')[0]}.md#{home}) | "
+        return _reference(homes[f"{module}.{found[1]}"], "api/")
 
-    return _NAME.sub(link, section)
+    section = _ITEM.sub(lambda found: f"- {link(found)}", section)
+    return _ALSO.sub(lambda found: re.sub(r"`(\w+)`", link, found[0]), section)
 
 
 def _shown(found: re.Match[str], page: str, config: MkDocsConfig) -> str:

@@ -1,10 +1,13 @@
-"""Figures that several parts share: functions return axes and neither show nor write them."""
+"""Figures that several parts share: functions return axes, and show nothing."""
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,12 +22,49 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_PAPER: Any = {
+    "font.size": 8,
+    "lines.linewidth": 1,
+    "lines.markersize": 4,
+    "axes.linewidth": 0.6,
+    "axes.titlesize": 8,
+}
+
+
 def new_figure(width: float = 6.4, height: float = 4.2) -> Figure:
     """A figure without a window or global state."""
     with needed("plots", "figures"):
         from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+@contextmanager
+def in_a_paper() -> Iterator[None]:
+    """Draw and write figures within in the small type of a paper's column."""
+    with needed("plots", "figures"):
+        from matplotlib import rc_context
+
+    with rc_context(_PAPER):
+        yield
+
+
+def svg_of(figure: Figure) -> str:
+    """Convert a figure to SVG: always to the same text."""
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    with rc_context({"svg.hashsalt": "fedsel"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def write_pdf(figure: Figure, path: Path) -> None:
+    """Write a figure as PDF, its fonts embedded as TrueType, as publishers ask, and no date."""
+    from matplotlib import rc_context
+
+    with rc_context({"pdf.fonttype": 42}):
+        figure.savefig(path, metadata={"CreationDate": None})
 
 
 def new_axes(axes: Axes | None = None) -> Axes:
@@ -95,7 +135,6 @@ def accuracy_against_epsilon(points: Sequence[Point], axes: Axes | None = None) 
             [100 * p.accuracy for p in mine],
             yerr=[100 * p.deviation for p in mine],
             **style,
-            markersize=6,
             capsize=3,
             label=in_figure(name),
         )
@@ -105,7 +144,7 @@ def accuracy_against_epsilon(points: Sequence[Point], axes: Axes | None = None) 
     axes.set_ylabel("test accuracy (%)")
     axes.grid(alpha=0.3)
     beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
-    axes.legend(fontsize=8, **(beside if own else {}))
+    axes.legend(fontsize="small", **(beside if own else {}))
     return axes
 
 
@@ -118,7 +157,7 @@ def epsilon_axis(axes: Axes) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def legend_below(figure: Any, size: float = 8.5) -> None:
+def legend_below(figure: Any, size: float | str = "small") -> None:
     """Put one legend of all panels below them; each label appears once."""
     handles: dict[str, Any] = {}
     for axes in figure.axes:

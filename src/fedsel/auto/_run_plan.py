@@ -30,7 +30,7 @@ class PublicRecords:
     (m, d) public records on that scale. ``loose`` marks features whose range may be far too wide,
     by default those of ``scale``. Clients divide records by their norm if ``unit``, and add an
     ``intercept``. The first rounds may learn more about ``learnable`` records; records that are not
-    ``dense`` are never centred.
+    ``dense`` are never centred. Without ``mixed`` clients are told no matrix.
     """
 
     scale: FeatureScale
@@ -41,6 +41,7 @@ class PublicRecords:
     intercept: bool = True
     dense: bool = True
     learnable: bool = True
+    mixed: bool = True
 
     @property
     def wide(self) -> tuple[bool, ...]:
@@ -70,7 +71,7 @@ class PublicRecords:
                 centred=self.intercept and self.dense,
                 intercept=self.intercept,
             )
-            if not self.dense:
+            if not (self.dense and self.mixed):
                 return told
             return shaped(told, self.rows, noise_of_mean(run.recipe, run.solution, reports))
         if self.means is None or run.facts.norm is not None or run.facts.model == "network":

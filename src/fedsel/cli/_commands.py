@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import textwrap
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -17,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
 from fedsel._internal.display import printable
+from fedsel._internal.settings import known_one, naming, read_toml
 from fedsel.errors import InvalidArgument
 
 _CONFIG = "fedsel.config"
@@ -232,6 +231,13 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
 }
 
 
+def naming_option(option: str) -> AbstractContextManager[None]:
+    """Have an error in a file name the option that gave the file."""
+    names = {"column": f"column of {option}", "y": f"the labels of {option}"}
+    names |= {"path": option, "name": option}
+    return naming(lambda own: names.get(own, f"{own} ({option})" if " in " in own else own))
+
+
 def load_config(ctx: typer.Context, path: Path | None) -> Path | None:
     """The callback of --config: the file's values replace the defaults of the options.
 
@@ -245,13 +251,11 @@ def load_config(ctx: typer.Context, path: Path | None) -> Path | None:
     keys = own | {f"{key}s": parameter for key, parameter in own.items() if parameter.multiple}
     values: dict[str, Any] = {}
     spellings: dict[str, str] = ctx.meta.setdefault(_CONFIG, {})
-    for key, value in _read(path).items():
+    for key, value in read_toml("--config", path).items():
         spelling = f"{key} in {path}"
         parameter = keys.get(key.replace("-", "_"))
         if parameter is None:
-            close = difflib.get_close_matches(key.replace("-", "_"), keys, n=3)
-            listed = f"a known key, such as {', '.join(close)}" if close else ""
-            raise InvalidArgument(spelling, value, listed or f"a known key: {', '.join(own)}")
+            raise InvalidArgument(spelling, value, known_one(key, keys))
         if parameter.name in values:
             raise InvalidArgument(
                 spelling, value, f"set once, not beside {spellings[parameter.name]}"
@@ -260,17 +264,6 @@ def load_config(ctx: typer.Context, path: Path | None) -> Path | None:
         values[parameter.name] = _checked(spelling, parameter, value)
     ctx.default_map = values
     return path
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise InvalidArgument("--config", str(path), "a TOML file that exists")
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidArgument("--config", str(path), f"valid TOML ({error})") from None
-    except OSError as error:
-        raise InvalidArgument("--config", str(path), f"readable ({error.strerror})") from None
 
 
 def _checked(spelling: str, parameter: Any, value: Any) -> Any:

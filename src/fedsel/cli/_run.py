@@ -154,8 +154,8 @@ def run(
     """Train with each solution at each ε by cross-validation, and compare.
 
     Shows progress, prints a table (mean ± standard deviation over the repeats), and writes
-    run.csv, run.json and the figure accuracy.png/.svg. Ctrl-C keeps what is finished; the same
-    command goes on from there.
+    run.csv, run.json, run.tex and the figure accuracy.png/.svg/.pdf. Ctrl-C keeps what is finished;
+    the same command goes on from there.
     """
     del config  # its callback has filled in what was not given
     import_solutions(imports)

@@ -1,20 +1,19 @@
-"""The results of ``fedsel run``: a table, the notes that belong to it, files and a figure."""
+"""The results of ``fedsel run``: a table and the notes that belong to it, shown and written."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fedsel._internal.display import in_figure, printable
+from fedsel._internal.display import printable
 from fedsel._internal.extras import MissingExtra
 from fedsel._internal.progress import patience
-from fedsel.cli._terminal import Column, fitted, output, say_error
+from fedsel.cli._terminal import output, say_error
+from fedsel.experiments import write_figures, write_tables
+from fedsel.experiments._results import accuracy_text
+from fedsel.pages import Table
 from fedsel.solutions import entry
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Row = dict[str, Any]
 
@@ -135,11 +134,7 @@ def _caption(rows: Sequence[Row]) -> Iterator[str]:
 def line_of(row: Row) -> str:
     """A result as it comes in."""
     at = "" if row["epsilon"] is None else f"ε = {row['epsilon']:g}"
-    return f"{row['model']:<9} {row['solution']:<9} {at:<8} {_accuracy(row)} %"
-
-
-def _accuracy(row: Row) -> str:
-    return f"{100 * row['accuracy']:.2f} ± {100 * row['deviation']:.2f}"
+    return f"{row['model']:<9} {row['solution']:<9} {at:<8} {accuracy_text(row)} %"
 
 
 def _exact(row: Row) -> str:
@@ -155,30 +150,38 @@ def _rate(row: Row) -> str:
     return f"{row['chosen']['learning_rate']:.3g}{mark}"
 
 
-_COLUMNS = (
-    Column("solution", lambda row: row["solution"], text=True),
-    Column("ε", lambda row: "" if row["epsilon"] is None else f"{row['epsilon']:g}"),
-    Column("exact ε", _exact),
-    Column("accuracy (%)", _accuracy),
-    Column("bits", lambda row: f"{row['bits']:,}", weight=0),
-    Column("α", _rate, weight=1),
-)
-_MODEL = Column("model", lambda row: row["model"], text=True)
+def table_of(rows: Sequence[Row]) -> Table:
+    """The table for a person; what is not private, or loses more than its ε, is faint."""
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    named = ("model", "solution") if len(models) > 1 else ("solution",)
+    return Table(
+        f"{rows[0]['dataset']}, {' and '.join(models)}: test accuracy, {rows[0]['repeats']} × "
+        f"{rows[0]['folds']} folds",
+        (*named, "ε", "exact ε", "accuracy (%)", "bits", "α"),
+        tuple(
+            (
+                *(row[name] for name in named),
+                None if row["epsilon"] is None else f"{row['epsilon']:g}",
+                _exact(row),
+                accuracy_text(row),
+                f"{row['bits']:,}",
+                _rate(row),
+            )
+            for row in rows
+        ),
+        faint=frozenset(
+            number
+            for number, row in enumerate(rows)
+            if not (row["certified"] and row["within_budget"])
+        ),
+        optional=("bits", "α"),
+    )
 
 
 def print_table(rows: Sequence[Row], written: Sequence[Path]) -> None:
-    """Print the table for a person."""
-    first, console = rows[0], output()
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    what = f"{first['dataset']}, {' and '.join(models)}"
-    table = fitted(
-        console,
-        _COLUMNS if len(models) == 1 else (_MODEL, *_COLUMNS),
-        rows,
-        title=f"{what}: test accuracy, {first['repeats']} × {first['folds']} folds",
-        style=lambda row: "" if row["certified"] and row["within_budget"] else "dim",
-    )
-    console.print(table)
+    """Print the table with what belongs to it."""
+    console = output()
+    console.print(table_of(rows))
     for line in _caption(rows):
         console.print(printable(line), highlight=False)
     names = ", ".join(path.name for path in written)
@@ -187,37 +190,11 @@ def print_table(rows: Sequence[Row], written: Sequence[Path]) -> None:
 
 
 def write_files(rows: Sequence[Row], out: Path) -> list[Path]:
-    """Write the table as CSV and JSON, and its figure as PNG and SVG."""
-    from fedsel.experiments import tidy, write_csv
-
-    flat = [{**row, "notes": "; ".join(row["notes"])} for row in rows]
-    write_csv(out / "run.csv", tidy(flat))
-    content = json.dumps(rows, indent=1, allow_nan=False)
-    (out / "run.json").write_text(content, encoding="utf-8")
-    written = [out / "run.csv", out / "run.json"]
+    """Write the results for programs and for papers, and their figure."""
+    written = write_tables(rows, out, list(_caption(rows)))
     try:
         with patience("drawing the figure"):
-            figure = accuracy_against_epsilon(rows)
-            for path in (out / "accuracy.png", out / "accuracy.svg"):
-                figure.savefig(path, dpi=150)
-                written.append(path)
+            written += write_figures(rows, out)
     except MissingExtra as error:  # the results are worth more than their figure
         say_error(f"no {error}")
     return written
-
-
-def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Accuracy ± deviation against ε, one panel a model; a level line has no ε."""
-    from fedsel._internal import plotting
-
-    models = list(dict.fromkeys(r["model"] for r in rows))
-    figure = plotting.new_figure(1.5 + 5 * len(models))
-    panels = figure.subplots(1, len(models), squeeze=False)[0]
-    for axes, model in zip(panels, models, strict=True):
-        mine = [r for r in rows if r["model"] == model]
-        fields = ("solution", "epsilon", "accuracy", "deviation")
-        points = [plotting.Point(*(r[name] for name in fields)) for r in mine]
-        plotting.accuracy_against_epsilon(points, axes)
-        axes.set_title(f"{in_figure(mine[0]['dataset'])}, {model}", fontsize=10)
-    plotting.legend_below(figure)
-    return figure

@@ -13,14 +13,14 @@ import typer
 
 from fedsel._internal.display import printable
 from fedsel._internal.progress import progress_console
+from fedsel.cli._commands import naming_option
 from fedsel.cli._terminal import JsonOption, print_json, say_error
 from fedsel.cli.ledger import print_history
 from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal
 
 if TYPE_CHECKING:
-    from fedsel.device import Policy, Session
-    from fedsel.device.joining import Offer
+    from fedsel.device import Offer, Policy, Session
 
 JOIN_EXAMPLE = (
     "Example: fedsel join https://example.org --data my.csv --label y --store ledger "
@@ -75,11 +75,11 @@ def join_command(
     Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
     on; what was paid for is sent again, and never paid for twice.
     """
-    from fedsel.device import Client, RawRecords, Session
-    from fedsel.device.joining import Ended
+    from fedsel.device import Client, Ended, Policy, RawRecords, Session
     from fedsel.statements._ledgers import with_contents
 
-    limits = None if policy is None else _policy(policy)
+    with naming_option("--policy"):
+        limits = None if policy is None else Policy.load(policy)
     if (limits is None) == (lifetime is None):
         raise InvalidArgument(
             "--policy", policy and str(policy), "a file, unless you set --lifetime"
@@ -146,16 +146,6 @@ def _spent(store: Path, witness: Path | None, create: bool, lifetime: Fraction) 
     return Fraction(0)
 
 
-def _policy(file: Path) -> Policy:
-    """The policy of a file; its keys are not options of the command."""
-    from fedsel.device import Policy
-
-    try:
-        return Policy.load(file)
-    except InvalidArgument as error:
-        raise InvalidArgument("--policy", str(file), f"a policy ({error})") from None
-
-
 def _is_asked() -> bool:
     """Whether somebody is there to answer; else the policy decides alone."""
     return sys.stdin is not None and sys.stdin.isatty()
@@ -211,6 +201,11 @@ def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> No
     purpose, recipient = intent.purpose or "not stated", intent.recipient or "not stated"
     say(f"{offer.task.name!r} asks this device for reports.")
     say(f"  purpose: {purpose}   recipient: {recipient}")
+    columns = None if offer.task.schema is None else offer.task.schema.columns_used
+    if columns is not None:
+        say(f"  of your columns: {', '.join(columns)}")
+    if forbidden := limits.forbidden(columns):
+        say(f"  your policy does not allow {forbidden}")
     left = max(Fraction(0), Fraction(limits.lifetime) - spent)
     policy = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"
     enough = ""

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from fedsel.errors import InvalidArgument
-from fedsel.wire._columns import Cells
+from fedsel.wire._columns import Cells, all_cells, header_fault
 
 Check = Callable[[list[str]], object]
 """Gets the names of the columns before any record is read."""
@@ -32,7 +32,7 @@ def cells(
         check(table.column_names)
         if not table.num_rows:
             raise InvalidArgument("path", str(path), "a table with records")
-        yield {name: table[name].to_numpy() for name in table.column_names}
+        yield all_cells(table)
         return
     try:
         names, delimiter = _header(path, header)
@@ -42,7 +42,8 @@ def cells(
                 name: np.array(column, object) for name, column in zip(names, block, strict=True)
             }
     except (UnicodeDecodeError, csv.Error) as error:
-        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        foreign = isinstance(error, UnicodeDecodeError)
+        reason = "not UTF-8: save it as such" if foreign else str(error)
         raise InvalidArgument("path", str(path), f"a CSV file in UTF-8 ({reason})") from None
 
 
@@ -61,8 +62,10 @@ def _header(path: Path, header: bool | None) -> tuple[list[str], str]:
         return [str(number) for number in range(len(names))], delimiter
     if header is None and names and looks_like_a_record(names, [None] * len(names)):
         raise headless(path, names)
-    if not names or "" in names or len(set(names)) != len(names):
-        raise InvalidArgument("path", str(path), "a CSV file with a header of distinct names")
+    fault = header_fault(names) if names else "it is empty"
+    if fault is not None:
+        wanted = f"a CSV file with a header of distinct names ({fault})"
+        raise InvalidArgument("path", str(path), wanted)
     return names, delimiter
 
 

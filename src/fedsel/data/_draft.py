@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.data._cells import TABLES, cells
-from fedsel.data._tables import label_index
+from fedsel.data._tables import DATES, label_index
 from fedsel.errors import InvalidArgument
 from fedsel.wire import Category, Date, Number, Schema
 from fedsel.wire._columns import OTHER, Cells, numbers_of, plain_cell
@@ -34,7 +34,13 @@ _MANY_DIFFERENT = 0.5
 _FORMATS = ("YYYY-MM-DD", "DD.MM.YYYY", "MM/DD/YYYY", "DD/MM/YYYY", "YYYY/MM/DD")
 _TIMES = ("", " hh:mm", " hh:mm:ss")
 _NO_LABEL = ('label = "…" names the column to predict; `fedsel schema --label` does that.',)
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_DECORATED = re.compile(
+    r"[^\w.,+-]*[+-]?(\d+([.,]\d+)?|\d{1,3}([.,'\u2019\u00a0\u202f ]\d{3})+([.,]\d+)?)[^\w.,+-]*",
+    re.ASCII,
+)
+"""Numbers with a decimal comma, with thousands apart, with a percent sign or a currency."""
+_NO_CELL = {"n/a", "na", "nan", "null", "none", "nil", "unknown", "?", "-", "--", "."}
+"""Words for a missing cell: among numbers and dates, a schema counts them as such."""
 
 WARNING = (
     "This draft was made by looking at {records:,} records: its bounds, levels and classes come\n"
@@ -104,8 +110,8 @@ def draft(table: Mapping[str, Cells], label: str | None = None) -> Draft:
             columns[name] = found
             notes[name] = note
     if not columns:
-        wanted = "a table with a column of numbers, levels or dates"
-        raise InvalidArgument("path", ", ".join(left_out), wanted)
+        why = "; ".join(f"{name}: {note}" for name, note in left_out.items())
+        raise InvalidArgument("path", [*left_out], f"a table with a column to learn from ({why})")
     of_label = {} if label is None else {"label": label, **_of_label(label, table[label])}
     records = len(next(iter(table.values())))
     return Draft(Schema(columns, **of_label), records, notes, left_out)
@@ -120,7 +126,7 @@ def _of_label(name: str, column: Cells) -> dict[str, Any]:
         return {"target_range": nice_bounds(numbers)}
     classes = [text for text, count in counts.items() if count > 1]
     if not 2 <= len(classes) <= 10 * _MOST_CLASSES:
-        wanted = f"a column of numbers, or of 2 to {10 * _MOST_CLASSES} classes"
+        wanted = f"a column of numbers, or of 2 to {10 * _MOST_CLASSES} classes that come twice"
         raise InvalidArgument("label", name, wanted)
     return {"classes": _sorted(classes)}
 
@@ -149,13 +155,18 @@ def _column(column: Cells) -> tuple[Number | Category | Date | None, str]:
     if column.dtype.kind in "fiub":
         filled = int(readable.sum())
     else:
-        filled = sum(plain_cell(cell) is not None for cell in _listed(column))
+        filled = sum(map(_is_filled, _listed(column)))
     if not filled:
         return None, "it is empty"
     if column.dtype.kind != "M" and readable.sum() >= _MOSTLY * filled:
         return _number(numbers[readable], bool(1 - readable.mean() > _OFTEN_MISSING))
     found = _date(column, filled)
     return _category(column, filled) if found is None else found
+
+
+def _is_filled(cell: Any) -> bool:
+    plain = plain_cell(cell)
+    return plain is not None and not (isinstance(plain, str) and plain.lower() in _NO_CELL)
 
 
 def _number(numbers: NDArray[np.float64], often: bool) -> tuple[Number | None, str]:
@@ -207,8 +218,11 @@ def _category(column: Cells, filled: int) -> tuple[Category | None, str]:
     counts = _counts(column)
     least = max(2, math.ceil(_RARE * filled))
     levels = [t for t, n in counts.most_common(_MOST_LEVELS) if n >= least and t != OTHER]
-    if sum(map(bool, map(_DECIMAL_COMMA.fullmatch, counts))) > _MOSTLY * len(counts):
-        return None, "its numbers have a decimal comma; write them with a point"
+    texts = [text for text in counts if _is_filled(text)]
+    if sum(map(bool, map(_DECORATED.fullmatch, texts))) >= _MOSTLY * len(texts):
+        return None, "write its numbers plainly, as 1234.5: no comma, space, percent or currency"
+    if sum(map(bool, map(DATES.fullmatch, texts))) >= _MOSTLY * len(texts):
+        return None, "its dates are written in several ways; write them as YYYY-MM-DD"
     if not levels or (len(counts) > _MOST_LEVELS and len(counts) > _MANY_DIFFERENT * filled):
         return None, "nearly all its texts are different, as in an identifier or free text"
     if len(counts) == 1:

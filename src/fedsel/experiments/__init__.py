@@ -9,16 +9,15 @@
 [('FJ', True), ('PS-PM', True)]
 """
 
-from fedsel.experiments._running import (
-    Finished,
-    Store,
-    Task,
-    cache_key,
-    code_version,
-    sweep,
+from fedsel.experiments._results import (
+    accuracy_figure,
+    accuracy_table,
     tidy,
     write_csv,
+    write_figures,
+    write_tables,
 )
+from fedsel.experiments._running import Finished, Store, Task, cache_key, code_version, sweep
 from fedsel.experiments._sources import CatalogueSource, InMemorySource, Source, with_public
 from fedsel.experiments._spec import (
     PARAMETERS,
@@ -39,6 +38,8 @@ __all__ = [
     "Spec",
     "Store",
     "Task",
+    "accuracy_figure",
+    "accuracy_table",
     "cache_key",
     "code_version",
     "override",
@@ -46,4 +47,6 @@ __all__ = [
     "tidy",
     "with_public",
     "write_csv",
+    "write_figures",
+    "write_tables",
 ]

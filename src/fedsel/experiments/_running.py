@@ -1,4 +1,4 @@
-"""Run tasks in parallel, keep each finished result on disk, and tabulate them.
+"""Run tasks in parallel, and keep each finished result on disk.
 
 A task is parameters and nothing else; it is cut into parts (training runs), which go through
 `fedsel._internal.progress` as one stream. Results do not depend on how the parts are spread.
@@ -7,7 +7,6 @@ A task is parameters and nothing else; it is cut into parts (training runs), whi
 from __future__ import annotations
 
 import ast
-import csv
 import hashlib
 import inspect
 import json
@@ -21,7 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedsel._internal.display import in_cell
 from fedsel._internal.paths import PACKAGE
 from fedsel._internal.progress import in_parallel
 from fedsel.errors import InvalidArgument
@@ -251,21 +249,3 @@ class Store:
         except sqlite3.Error as error:
             wanted = f"a results file of fedsel that can be read and written ({error})"
             raise InvalidArgument("store", str(self.path), wanted) from None
-
-
-def tidy(rows: Sequence[Row]) -> list[Row]:
-    """Rows for a CSV file: without single runs, and with each choice in a column of its own."""
-    flat = [
-        {**row, **{f"chosen_{name}": value for name, value in row.get("chosen", {}).items()}}
-        for row in rows
-    ]
-    return [{k: v for k, v in row.items() if not isinstance(v, list | dict)} for row in flat]
-
-
-def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """A table with one header; rows may lack columns. No cell is a formula (`in_cell`)."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(in_cell(name) for name in columns)
-        writer.writerows([in_cell(row.get(name, "")) for name in columns] for row in rows)

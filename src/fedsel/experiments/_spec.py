@@ -8,6 +8,7 @@ from itertools import product
 from typing import Annotated, Any, final
 
 from fedsel._internal.models import Loss
+from fedsel._internal.settings import check_keys
 from fedsel.auto import AVERAGING
 from fedsel.data import SCALINGS
 from fedsel.errors import InvalidArgument
@@ -109,7 +110,7 @@ class Spec(Conditions):
         for name in _AXES:
             if not getattr(self, name):
                 raise InvalidArgument(name, getattr(self, name), "a list of at least one")
-        _check_names(self.recipe, {p.field for p in _OF_RECIPE.values()})
+        check_keys(self.recipe, [p.field for p in _OF_RECIPE.values()], kind="parameter")
         for model in self.models:
             if model not in _OWN[2]:
                 raise InvalidArgument("model", model, f"one of {', '.join(_OWN[2])}")
@@ -196,15 +197,9 @@ SPEC_NAMES = (*(f.name for f in fields(Spec) if f.name != "recipe"), *_OF_RECIPE
 """The names that `override` knows."""
 
 
-def _check_names(table: Mapping[str, Any], known: Any) -> None:
-    for name, value in table.items():
-        if name not in known:
-            raise InvalidArgument(name, value, f"one of {', '.join(sorted(known))}")
-
-
 def override(spec: Spec, changes: Mapping[str, Any]) -> Spec:
     """A spec with some parameters changed, its own or the recipe's; unknown names are refused."""
-    _check_names(changes, SPEC_NAMES)
+    check_keys(changes, SPEC_NAMES, kind="parameter")
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in changes.items()}
     recipe = {_OF_RECIPE[name].field: values.pop(name) for name in changes if name in _OF_RECIPE}
     return replace(spec, **values, recipe={**spec.recipe, **recipe})

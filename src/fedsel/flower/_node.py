@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, final
 
+from fedsel._internal.settings import check_keys
 from fedsel.device import Client, Policy
 from fedsel.errors import InvalidArgument, check_count, check_kind
 from fedsel.flower._messages import NO_SETTINGS, WRONG_POLICY, WRONG_SETTINGS
@@ -107,12 +108,8 @@ def _policy(values: dict[str, Any], file: object) -> Policy:
             raise InvalidArgument(f"{PREFIX}{name}", values[name], f"omitted with {PREFIX}policy")
         return _checked(Policy.load, _path(f"{PREFIX}policy", file))
     known = {field.name.replace("_", "-"): field.name for field in fields(Policy)}
-    settings: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in known:
-            allowed = ", ".join(PREFIX + n for n in (*_PLACES, *known))
-            raise InvalidArgument(f"{PREFIX}{name}", value, f"one of {allowed}")
-        settings[known[name]] = value
+    check_keys(values, [*_PLACES, *known], within=PREFIX)
+    settings: dict[str, Any] = {known[name]: value for name, value in values.items()}
     for name in _LISTS:
         if isinstance(settings.get(name), str | int):
             settings[name] = [part.strip() for part in str(settings[name]).split(",")]

@@ -8,6 +8,7 @@ Public rows give all of it without a round (`of_rows`, `shaped`), published mean
 the centre (`PublicMeans`).
 """
 
+from fedsel.preparation._given import GivenPreparation
 from fedsel.preparation._means import PublicMeans
 from fedsel.preparation._plan import Plan, PlanState, advanced
 from fedsel.preparation._public import FeatureScale, of_rows, shaped
@@ -15,6 +16,7 @@ from fedsel.preparation._record import Preparation
 
 __all__ = [
     "FeatureScale",
+    "GivenPreparation",
     "Plan",
     "PlanState",
     "Preparation",

@@ -112,7 +112,7 @@ class FeatureScale:
                 scale = FeatureScale.declared(given[name], 1)
             except InvalidArgument as error:
                 error.name = f"feature_range[{name!r}]"
-                error.allowed = f'(low, high) with low < high, or "{PRIVATE}"'
+                error.allowed = f'(low, high), finite and low < high, or "{PRIVATE}"'
                 raise
             bounds[j] = (scale.low[0], scale.high[0]) if scale.known[0] else (-np.inf, np.inf)
         if np.isfinite(bounds).all():
@@ -122,13 +122,17 @@ class FeatureScale:
     @staticmethod
     def of(feature_range: Any, features: int) -> FeatureScale:
         """From a pair (low, high): two numbers, or two sequences of one number a feature."""
-        allowed = f"(low, high) with low < high: numbers, or {features} numbers each"
+        both = f"numbers, or {features} numbers each" if features > 1 else "numbers"
         try:
             low, high = feature_range
-            ends = [np.broadcast_to(np.asarray(e, np.float64), (features,)) for e in (low, high)]
         except (TypeError, ValueError):
+            allowed = f"a pair (low, high): {both}"
             raise InvalidArgument("feature_range", feature_range, allowed) from None
-        if not np.isfinite(ends).all() or not (ends[0] < ends[1]).all():
+        ends = [_end_of(feature_range, end, features, both) for end in (low, high)]
+        wrong = np.flatnonzero(ends[0] >= ends[1])
+        if len(wrong):
+            where = f"; feature {wrong[0]} has ({ends[0][wrong[0]]:g}, {ends[1][wrong[0]]:g})"
+            allowed = "(low, high) with low < high" + where * (np.ndim(low) + np.ndim(high) > 0)
             raise InvalidArgument("feature_range", feature_range, allowed)
         return FeatureScale(ends[0], ends[1])
 
@@ -210,6 +214,22 @@ class FeatureScale:
         column = rows.indices
         rows.data = np.clip(rows.data, self.low[column], self.high[column]) * self.factor[column]
         return rows.astype(np.float32)
+
+
+def _end_of(feature_range: Any, end: Any, features: int, both: str) -> NDArray[np.float64]:
+    """One end of public bounds, for each feature."""
+    try:
+        numbers = np.asarray(end, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        allowed = f"(low, high), finite {both}"
+        raise InvalidArgument("feature_range", feature_range, allowed) from None
+    if not np.isfinite(numbers).all():
+        allowed = f'(low, high), finite {both}; "{PRIVATE}" learns bounds that nobody knows'
+        raise InvalidArgument("feature_range", feature_range, allowed)
+    if numbers.ndim > 1 or numbers.size not in (1, features):
+        allowed = f"(low, high), {both}: X has {features} features"
+        raise InvalidArgument("feature_range", feature_range, allowed)
+    return np.broadcast_to(numbers, (features,))
 
 
 LARGEST = 2048

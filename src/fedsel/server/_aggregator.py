@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.preparation import Plan, Preparation
+from fedsel.preparation import GivenPreparation, Plan, Preparation
 from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.server._checkpoint import (
@@ -52,7 +52,8 @@ class Aggregator:
     - ``rounds_per_epoch``; ``limit``: the most reports of a round, the only bound there is for
       clients without a name. Memory is O(d), and one name for each client of the round.
     - ``plan`` (`fedsel.auto.plan_run`): devices of the first rounds report on their records;
-      `preparation` is what has been learnt, for all later ones.
+      `preparation` is what has been learnt, for all later ones. ``given``: a preparation that is
+      public beforehand, in place of a plan.
     - ``purpose``, ``recipient``: texts in every request (`fedsel.wire.Intent`). Policies may
       require them, and ledgers keep them.
 
@@ -89,7 +90,9 @@ class Aggregator:
     stage: Stage = _kept("stage")
     """What this round is for: "training", or to learn a "spread", an "origin" or a "centre"."""
     preparation: Preparation | None = _kept("preparation")
-    """What devices do with their records, as far as it is learnt; None without a plan."""
+    """What devices do with their records, as far as it is known; None if nothing is."""
+    given: GivenPreparation | None = _kept("given")
+    """The preparation that public rows gave, or the model that training starts with."""
     round: int = _kept("round")
     """The open round."""
     epoch: int = _kept("epoch")
@@ -108,6 +111,7 @@ class Aggregator:
         plan: Plan | None = None,
         purpose: str = "",
         recipient: str = "",
+        given: GivenPreparation | None = None,
     ) -> None:
         begun = Checkpoint.begin(
             recipe,
@@ -115,6 +119,7 @@ class Aggregator:
             rounds_per_epoch=rounds_per_epoch,
             plan=plan,
             intent=Intent(purpose, recipient),
+            given=given,
         )
         self.recipe, self.solution = begun.recipe, begun.recipe.build()
         self.limit = None if limit is None else check_count("limit", limit)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.mechanisms._reports import Totals
-from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
+from fedsel.preparation import GivenPreparation, Plan, PlanState, Preparation, PublicMeans
 from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.server._folder import CheckpointError
@@ -110,6 +110,11 @@ class RoundRecord:
     duplicate: int
     late: int
 
+    @property
+    def counts(self) -> Counts:
+        """The counts by themselves."""
+        return Counts(self.accepted, self.rejected, self.duplicate, self.late)
+
 
 def _shown(value: object) -> str:
     text = repr(float(value) if isinstance(value, Fraction) else value)
@@ -120,8 +125,8 @@ def _shown(value: object) -> str:
 class Checkpoint:
     """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record.
 
-    And, where the first rounds prepare, their plan and what was learnt in them; and the intent that
-    requests state, where they do.
+    And, where the first rounds prepare, their plan and what was learnt in them, or the preparation
+    that is ``given`` in their place; and the intent that requests state, where they do.
     """
 
     recipe: Recipe
@@ -131,6 +136,7 @@ class Checkpoint:
     records: Sequence[RoundRecord]
     plan: Plan | None = None
     intent: Intent = _NOTHING_STATED
+    given: GivenPreparation | None = None
 
     @classmethod
     def begin(
@@ -141,6 +147,7 @@ class Checkpoint:
         rounds_per_epoch: int = 1,
         plan: Plan | None = None,
         intent: Intent = _NOTHING_STATED,
+        given: GivenPreparation | None = None,
     ) -> Self:
         """Before the first round of a new run, with these weights or zeros.
 
@@ -164,36 +171,34 @@ class Checkpoint:
             (),
             plan,
             intent,
+            given,
         )
 
     def check_same(self, other: Checkpoint) -> None:
         """Refuse to resume with another task than the checkpoint's; name the changes."""
-        means = [None if c.plan is None else c.plan.known for c in (self, other)]
-        if means[0] != means[1]:
-            allowed = "the same as when the run began: the checkpoint has other public means"
-            raise InvalidArgument("public_mean", _values(means[1]), allowed)
-        # How a recipe was come to is not kept.
-        mine, theirs = (
-            replace(c.recipe, theta=THETA, requested_solution=None) for c in (self, other)
-        )
-        was = {"rounds_per_epoch": self.rounds_per_epoch, **vars(mine), **vars(self.intent)}
-        now = {"rounds_per_epoch": other.rounds_per_epoch, **vars(theirs), **vars(other.intent)}
-        changed = [name for name in was if was[name] != now[name]]
-        if changed:
-            first, *more = changed
-            allowed = f"{_shown(was[first])}, as in the checkpoint" + "".join(
-                f"; {name} was {_shown(was[name])}, is {_shown(now[name])}" for name in more
-            )
-            value = now[first]
-            raise InvalidArgument(
-                first, float(value) if isinstance(value, Fraction) else value, allowed
-            )
-        if self.plan != other.plan:
-            was, now = ({} if c.plan is None else vars(c.plan) for c in (self, other))
+        for was, now in zip(self._lasting(), other._lasting(), strict=True):
             changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
-            begun = _shown({name: was.get(name) for name in changed})
-            value = {name: now.get(name) for name in changed}
-            raise InvalidArgument("plan", value, f"{begun}, as in the checkpoint")
+            if changed:
+                first, *more = changed
+                allowed = f"{_shown(was.get(first))}, as in the checkpoint" + "".join(
+                    f"; {name} was {_shown(was.get(name))}, is {_shown(now.get(name))}"
+                    for name in more
+                )
+                value = now.get(first)
+                shown = float(value) if isinstance(value, Fraction) else value
+                raise InvalidArgument(first, shown, allowed)
+
+    def _lasting(self) -> tuple[dict[str, Any], ...]:
+        """What must not change while the run goes on: what was given, and what follows from it."""
+        plan = {} if self.plan is None else {f"plan.{k}": v for k, v in vars(self.plan).items()}
+        known, given = plan.get("plan.known"), self.given
+        public = {"public_mean": None if known is None else known.values}
+        if given is not None:
+            public[given.argument] = str(given)
+        # How a recipe was come to is not kept.
+        recipe = replace(self.recipe, theta=THETA, requested_solution=None)
+        counts = {"rounds_per_epoch": self.rounds_per_epoch}
+        return public, {**counts, **vars(recipe), **vars(self.intent)}, plan
 
     @property
     def round(self) -> int:
@@ -217,8 +222,8 @@ class Checkpoint:
 
     @property
     def preparation(self) -> Preparation | None:
-        """What devices do with their records, as far as it is learnt; None without a plan."""
-        return self.state.preparation
+        """What devices do with their records, as far as it is known; None if nothing is."""
+        return self.state.preparation if self.given is None else self.given.preparation
 
     def request(self) -> Request:
         """What devices of this round are asked, beside the weights."""
@@ -261,7 +266,13 @@ class Checkpoint:
         return _HEAD.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
 
     def _preparing(self) -> dict[str, Any]:
-        learnt = self.state.learnt
+        given, learnt = self.given, self.state.learnt
+        if given is not None:
+            parts = given.preparation.to_dict()
+            matrix = {"mixing": given.preparation.mixing} if parts.pop("mixing", None) else {}
+            about = {"rows": given.rows, "digest": given.digest, "preparation": parts}
+            text = json.dumps(about).encode()
+            return {"given": np.frombuffer(text, dtype=np.uint8), **matrix}
         if self.plan is None or learnt is None:
             return {}
         known = {"plan": self.plan.to_dict(), "preparation": learnt.preparation.to_dict()}
@@ -287,7 +298,10 @@ class Checkpoint:
         if head is None or head[0] != _MAGIC or head[2] != hashlib.sha256(content).digest():
             raise CheckpointError("the checkpoint is damaged: restore a backup, or start a new run")
         if head[1] not in _READ:
-            raise CheckpointError(f"the checkpoint has version {head[1]}, not {_VERSION}")
+            raise CheckpointError(
+                f"the checkpoint has version {head[1]}, of which this fedsel reads {_READ}:"
+                " open it with the version of fedsel that wrote it"
+            )
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             recipe = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
             known = [] if head[1] == 1 else arrays["server"].tolist()
@@ -305,11 +319,8 @@ class Checkpoint:
                 records=records,
                 plan=plan,
                 intent=Intent.decode(stated),
+                given=_given(arrays),
             )
-
-
-def _values(means: PublicMeans | None) -> object:
-    return None if means is None else list(means.values)
 
 
 def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:
@@ -330,6 +341,15 @@ def _checked(plan: Plan | None, recipe: Recipe, rounds_per_epoch: int) -> Plan |
         allowed = f"fewer than {rounds_per_epoch} rounds of dim = {dim}"
         raise InvalidArgument("plan", actual, allowed)
     return plan
+
+
+def _given(arrays: Mapping[str, Any]) -> GivenPreparation | None:
+    if "given" not in arrays:
+        return None
+    about = json.loads(arrays["given"].tobytes())
+    matrix = {"mixing": arrays["mixing"]} if "mixing" in arrays else {}
+    preparation = Preparation.of_dict({**about["preparation"], **matrix})
+    return GivenPreparation(preparation, about["rows"], about["digest"])
 
 
 def _prepared(arrays: Mapping[str, Any]) -> tuple[Plan | None, PlanState | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -9,9 +10,11 @@ from typing import Any, final
 
 import numpy as np
 
-from fedsel.auto import Model, PublicFacts, PublicRecords, plan_run, resolve_auto
+from fedsel._internal.settings import check_keys
+from fedsel.auto import Model, PublicFacts, PublicRecords, RunPlan, plan_run, resolve_auto
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.preparation import FeatureScale, PublicMeans
+from fedsel.preparation import FeatureScale, GivenPreparation, PublicMeans
+from fedsel.preparation._given import LARGEST_SENT, check_rows
 from fedsel.recipe import AUTO, Recipe
 from fedsel.wire import RecordPipeline, check_sendable
 
@@ -42,10 +45,16 @@ class ServerPlan:
     """Of the features, for public means by name."""
     model: Model | None = None
     """What is trained; None: a linear model where the ``norm`` of its records is known."""
+    public_rows: Any = None
+    start: RecordPipeline | None = None
+    """How the model that training starts with prepares records: devices do the same."""
 
     def __post_init__(self) -> None:
         check_count("nodes", self.nodes)
-        check_count("rounds_per_epoch", self.rounds_per_epoch, most=self.nodes)
+        rounds = check_count("rounds_per_epoch", self.rounds_per_epoch)
+        if rounds > self.nodes:
+            allowed = f"at most {self.nodes}, so that each round of an epoch has a client"
+            raise InvalidArgument("rounds_per_epoch", rounds, allowed)
         if self.norm is not None:
             check_positive("norm", self.norm)
         if self.records_per_node is not None:
@@ -77,11 +86,20 @@ class ServerPlan:
             if self.norm not in (None, 1.0):
                 allowed = "1.0, which prepared records have, or None for a network"
                 raise InvalidArgument("norm", self.norm, allowed)
+            if self.public_rows is not None:
+                features = None if self._features(2) != self._features(3) else self._features(2)
+                rows = check_rows(self.public_rows, features)
+                object.__setattr__(self, "public_rows", rows)
+                if self.public_mean is not None:
+                    allowed = "omitted with public_rows, which give the centre"
+                    raise InvalidArgument("public_mean", self.public_mean, allowed)
             return
         if self.features is not None:
             raise InvalidArgument("features", self.features, "omitted without feature_range")
-        if self.public_mean is not None:
-            raise InvalidArgument("public_mean", self.public_mean, "omitted without feature_range")
+        for name in ("public_mean", "public_rows"):
+            if getattr(self, name) is not None:
+                allowed = "omitted without feature_range"
+                raise InvalidArgument(name, getattr(self, name), allowed)
         for name in ("centre", "spread"):
             if getattr(self.asked, name) not in (AUTO, 0.0):
                 raise InvalidArgument(name, getattr(self.asked, name), "0 without feature_range")
@@ -90,6 +108,8 @@ class ServerPlan:
         """The entries of a record: as given, as many as there are bounds, or as the model has."""
         if self.features is not None:
             return self.features
+        if np.ndim(self.public_rows) == 2:
+            return int(np.shape(self.public_rows)[1])
         try:
             bounds = np.broadcast(*self.feature_range).size
         except (TypeError, ValueError):
@@ -115,23 +135,12 @@ class ServerPlan:
 
     def recipe_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Recipe:
         """The recipe for a model of d = ``dim`` parameters: numbers where "auto" was."""
-        known, asked = self.norm is not None, self.asked
-        if not known and asked.rho == AUTO:
+        asked = self.asked
+        if self.norm is None and asked.rho == AUTO:
             asked = replace(asked, rho=None)
         bounds = self.bounds_of(dim)
-        rows = 1 if bounds is None or not known else dim // (len(bounds.low) + 1)
-        records = None if bounds is None else PublicRecords(bounds, self._means(bounds))
-        facts = PublicFacts(
-            dim=dim,
-            clients=self.batch,
-            rounds=asked.epochs * self.rounds_per_epoch,
-            norm=self.norm,
-            features=None if bounds is None else len(bounds.low),
-            records=self.records_per_node or 1,
-            classes=max(2, rows),
-            model=self.model or ("linear" if known else "network"),
-        )
-        recipe = plan_run(asked, facts, records).recipe
+        records = None if bounds is None else self._records(bounds)
+        recipe = plan_run(asked, self._facts(dim, bounds), records).recipe
         # The server works on w/scale: there a decay by α·scale·λ is one by α·(scale·λ).
         spread = math.sqrt(float(np.mean(np.square(list(scales)))))
         recipe = replace(recipe, reg=recipe.reg * spread)
@@ -139,8 +148,33 @@ class ServerPlan:
             return recipe
         return replace(recipe, learning_rate=float(recipe.learning_rate) / spread)
 
+    def _facts(self, dim: int, bounds: FeatureScale | None) -> PublicFacts:
+        known = self.norm is not None
+        rows = 1 if bounds is None or not known else dim // (len(bounds.low) + 1)
+        return PublicFacts(
+            dim=dim,
+            clients=self.batch,
+            rounds=self.asked.epochs * self.rounds_per_epoch,
+            norm=self.norm,
+            features=None if bounds is None else len(bounds.low),
+            records=self.records_per_node or 1,
+            classes=max(2, rows),
+            model=self.model or ("linear" if known else "network"),
+        )
+
+    def _records(self, bounds: FeatureScale) -> PublicRecords:
+        return PublicRecords(
+            bounds,
+            self._means(bounds),
+            None if self.public_rows is None else bounds.apply(self.public_rows),
+            learnable=self.start is None,
+            mixed=len(bounds.low) < LARGEST_SENT,
+        )
+
     def bounds_of(self, dim: int) -> FeatureScale | None:
         """The bounds of the records of a model with ``dim`` parameters; None without any."""
+        if self.start is not None:
+            return self.start.scale
         if self.feature_range is None:
             return None
         features = self._features(dim)
@@ -148,18 +182,41 @@ class ServerPlan:
         if features < 1 or dim < entries or (self.norm is not None and dim % entries):
             allowed = f"such that features + 1 divides the {dim} parameters of the model"
             raise InvalidArgument("features", features, allowed)
-        return FeatureScale.declared(self.feature_range, features)
+        declared = FeatureScale.declared(self.feature_range, features)
+        return declared if self.public_rows is None else declared.completed(self.public_rows)
 
     def preparing_of(self, recipe: Recipe) -> RecordPipeline | None:
         """What nodes do with their records in the first round; None without bounds."""
-        bounds = self.bounds_of(int(recipe.dim or 0))
-        if bounds is None:
-            return None
-        linear = self.norm is not None
-        known = self._means(bounds)
+        dim = int(recipe.dim or 0)
+        bounds = self.bounds_of(dim)
+        if bounds is None or self.start is not None:
+            return self.start
+        records = self._records(bounds)
+        if self.public_rows is not None:
+            run = RunPlan(self._facts(dim, bounds), recipe, recipe.build())
+            given = records.known(run, recipe.epochs * self.nodes)
+            if given is not None:
+                return RecordPipeline(bounds, given)
+        linear, known = self.norm is not None, records.means
         return RecordPipeline.begin(
             bounds, recipe, self.rounds_per_epoch, linear=linear, known=known
         )
+
+    def given(self, begun: RecordPipeline | None) -> GivenPreparation | None:
+        """The preparation before the first round, if public rows or a model to start with give it.
+
+        ``begun`` is `preparing_of`.
+        """
+        if begun is None or (self.public_rows is None and self.start is None):
+            return None
+        rows, digest = self.public_rows, hashlib.sha256()
+        if rows is None:
+            digest.update(begun.encode().encode())
+        else:  # not of what follows from them: another machine may compute other last bits
+            for part in (rows, begun.scale.low, begun.scale.high):
+                digest.update(np.ascontiguousarray(part, "<f8").tobytes())
+        count = 0 if rows is None else len(rows)
+        return GivenPreparation(begun.preparation, count, digest.hexdigest())
 
     def _means(self, bounds: FeatureScale) -> PublicMeans | None:
         """The public means, on the scale of the bounds."""
@@ -170,7 +227,5 @@ class ServerPlan:
 
 def recipe_asked(further: dict[str, Any], **own: Any) -> Recipe:
     """The recipe of these parameters; of the further ones, unknown names are refused."""
-    for name, value in further.items():
-        if name not in _FURTHER:
-            raise InvalidArgument(name, value, f"a known parameter: {', '.join(_FURTHER)}")
+    check_keys(further, _FURTHER, kind="parameter")
     return Recipe(**own, **further)

@@ -140,7 +140,7 @@ class Collector:
         self.available = True
         self._failure: tuple[str, str] | None = None
         self.status: RoundStatus = store.status()
-        self.snapshot = RunSnapshot(task, state, store.times(), store.measures())
+        self.snapshot = RunSnapshot(task, state, store.rounds())
         self.commits = 0
         self._rejected = 0
         self._waiting: list[Waiting] = []
@@ -291,8 +291,7 @@ class Collector:
             status = self._close()
         while status.round != self.snapshot.round:  # until no other process goes on in between
             state = Checkpoint.decode(self.store.checkpoint())
-            times, measures = self.store.times(), self.store.measures()
-            self.snapshot = RunSnapshot(self.task, state, times, measures)
+            self.snapshot = RunSnapshot(self.task, state, self.store.rounds())
             status = self.store.status()
         self.status = status
         self._rest()

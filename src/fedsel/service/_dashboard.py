@@ -6,8 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedsel._internal.display import DASH, about, counted, macro, shown
 from fedsel.server._checkpoint import Counts
@@ -30,44 +29,6 @@ def part(name: str, **values: Any) -> Markup:
     return macro("service/dashboard/parts.html", name, **values)
 
 
-@final
-@dataclass(frozen=True)
-class RoundRow:
-    """One past round."""
-
-    number: int
-    stage: str
-    counts: Counts
-    seconds: float
-    accuracy: float | None
-    loss: float | None
-
-    @property
-    def per_second(self) -> float | None:
-        """Accepted reports a second; None where the clock did not move."""
-        return self.counts.accepted / self.seconds if self.seconds > 0 else None
-
-
-def rows(snapshot: RunSnapshot, first: int, beyond: int) -> list[RoundRow]:
-    """The rounds that are over, from ``first`` to the one before ``beyond``."""
-    state, found = snapshot.state, []
-    for record in state.records[first:beyond]:
-        n = record.round
-        opened, closed = snapshot.times[n]
-        measured = (snapshot.measures[n] if n < len(snapshot.measures) else None) or {}
-        found.append(
-            RoundRow(
-                n,
-                "training" if state.plan is None else state.plan.stage(n),
-                Counts(record.accepted, record.rejected, record.duplicate, record.late),
-                max(0.0, (opened if closed is None else closed) - opened),
-                measured.get("accuracy"),
-                measured.get("loss"),
-            )
-        )
-    return found
-
-
 def run_left(snapshot: RunSnapshot, now: float) -> float | None:
     """Seconds that the run may still take, if rounds take as long as the median of recent ones.
 
@@ -75,8 +36,7 @@ def run_left(snapshot: RunSnapshot, now: float) -> float | None:
     """
     if snapshot.state.finished or not snapshot.round:
         return None
-    past = [row.seconds for row in rows(snapshot, max(0, snapshot.round - _RECENT), snapshot.round)]
-    usual = statistics.median(past)
+    usual = statistics.median(past.seconds for past in snapshot.past[-_RECENT:])
     elapsed = min(max(0.0, now - snapshot.opened), usual)
     return usual * (snapshot.rounds - snapshot.round) - elapsed
 
@@ -86,9 +46,8 @@ def state(snapshot: RunSnapshot, counts: Counts, now: float, available: bool) ->
     finished, left = None, run_left(snapshot, now)
     accepted, elapsed = counts.accepted, max(0.0, now - snapshot.opened)
     if snapshot.state.finished:
-        began, ended = snapshot.times[0][0], snapshot.times[snapshot.round - 1][1]
-        accepted = sum(r.accepted for r in snapshot.state.records)
-        elapsed = max(0.0, (began if ended is None else ended) - began)
+        began, ended = snapshot.past[0].opened, snapshot.past[-1].closed
+        accepted, elapsed = snapshot.ended.accepted, max(0.0, (ended or began) - began)
         finished = {"ended": utc(ended or began), "accepted": accepted}
     slow_enough = elapsed > 0 if finished else elapsed >= 1
     rule = snapshot.task.close_after
@@ -104,7 +63,7 @@ def state(snapshot: RunSnapshot, counts: Counts, now: float, available: bool) ->
         left=None if left is None else about(left),
         waits=_waits_for(rule, counts.accepted, elapsed),
         finished=finished,
-        last=rows(snapshot, snapshot.round - 1, snapshot.round)[0] if snapshot.round else None,
+        last=snapshot.past[-1] if snapshot.past else None,
     )
 
 
@@ -126,10 +85,8 @@ def _waits_for(rule: CloseRule, accepted: int, elapsed: float) -> str:
 
 def counts(snapshot: RunSnapshot, now: Counts) -> Markup:
     """Reports by their outcome, in the open round and in all rounds."""
-    ended = [(r.accepted, r.rejected, r.duplicate, r.late) for r in snapshot.state.records]
-    totals = Counts(*(sum(column) for column in zip(*ended, now, strict=True)))
     lines = [] if snapshot.state.finished else [("Open round", now)]
-    return part("counts", lines=[*lines, ("All rounds", totals)])
+    return part("counts", lines=[*lines, ("All rounds", snapshot.ended.plus(now))])
 
 
 def said(snapshot: RunSnapshot, available: bool) -> str:
@@ -244,19 +201,20 @@ def bound(value: float) -> str:
 
 def figures(snapshot: RunSnapshot) -> Markup:
     """Reports by round, and accuracy and loss where there is a test set."""
-    listed, drawn = rows(snapshot, 0, snapshot.round), []
-    if listed:
-        bars = grouped([(row.number, float(row.counts.accepted)) for row in listed], MOST_BARS)
+    past, drawn = snapshot.past, []
+    if past:
+        accepted = [(n, float(one.record.accepted)) for n, one in enumerate(past)]
+        bars = grouped(accepted, MOST_BARS)
         several, goal = bars[0].last - bars[0].first + 1, snapshot.task.close_after.reports
         text = "Accepted reports of each round"
         if several > 1:
             text = f"Accepted reports, the mean of each {several} rounds"
         if goal is not None:
             text += f"; the line is where a round ends, {counted(goal, 'report')}"
-        alt = f"Bars: {text}. The last one has {counted(listed[-1].counts.accepted, 'report')}."
+        alt = f"Bars: {text}. The last one has {counted(past[-1].record.accepted, 'report')}."
         drawn.append(("Reports by round", bar_chart(bars, alt=alt, level=goal), f"{text}."))
     for name, factor, unit, digits in (("accuracy", 100.0, " in percent", 1), ("loss", 1.0, "", 3)):
-        known = [(row.number, getattr(row, name)) for row in listed]
+        known = [(n, one.of_model(name)) for n, one in enumerate(past)]
         points = [(n, factor * value) for n, value in known if value is not None]
         if not points:
             continue

@@ -5,7 +5,6 @@ No answer holds a stack trace.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 from fedsel.service._connections import CONNECTION, Connection, Gone, network_of
 from fedsel.service._monitoring import LOG, Metrics, log_event
-from fedsel.service._snapshot import CachedBytes
+from fedsel.service._snapshot import CachedBytes, compact_json
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -76,8 +75,7 @@ class Answer(NamedTuple):
 
 def json_answer(values: Any, status: int = 200, headers: Headers = ()) -> Answer:
     """Answer with values as JSON."""
-    body = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    return text_answer(body, JSON_TYPE, status, headers)
+    return text_answer(compact_json(values), JSON_TYPE, status, headers)
 
 
 def text_answer(body: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> Answer:

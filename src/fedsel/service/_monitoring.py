@@ -195,11 +195,11 @@ def _figures(collector: Collector) -> Iterator[tuple[Any, str, str, float, dict[
     yield gauge, "rounds", "Rounds of the run in all", snapshot.rounds, {}
     began = "When the open round began"
     yield gauge, "round_opened_seconds", began, collector.status.opened, {}
-    for name, count in collector.counts._asdict().items():
-        over = sum(getattr(record, name) for record in snapshot.state.records)
+    for name, count in snapshot.ended.plus(collector.counts)._asdict().items():
         about = "Reports of the run by their outcome"
-        yield counter, "reports", about, over + count, {"outcome": name}
-    for name, value in ((snapshot.measures[-1] if snapshot.measures else None) or {}).items():
+        yield counter, "reports", about, count, {"outcome": name}
+    last = snapshot.past[-1].measured if snapshot.past else None
+    for name, value in (last or {}).items():
         yield gauge, name, "Of the model on the test set", value, {}
     yield gauge, "waiting", "Reports that wait here", collector.waiting, {}
     yield counter, "commits", "Groups committed here", collector.commits, {}

@@ -140,7 +140,7 @@ def _older(snapshot: RunSnapshot, scope: Scope) -> dict[str, str] | None:
 def listed(snapshot: RunSnapshot, beyond: int) -> dict[str, str]:
     """Rows of the rounds before ``beyond``, and links to others."""
     first, size = max(0, beyond - ROUNDS_SHOWN), ROUNDS_SHOWN
-    found, measured = status.rows(snapshot, first, beyond), snapshot.task.evaluation is not None
+    found, measured = snapshot.past[first:beyond], snapshot.task.evaluation is not None
     pager = status.part("pager", first=first, beyond=beyond, over=snapshot.round, size=size)
     return {"rounds": status.part("rounds", listed=found, measured=measured), "pager": pager}
 

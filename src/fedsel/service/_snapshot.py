@@ -7,15 +7,19 @@ import gzip
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from typing import Any, Generic, TypeVar, final
+from collections.abc import Callable, Sequence
+from functools import cached_property, reduce
+from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.preparation._plan import Stage
+from fedsel.server import Counts, RoundRecord
 from fedsel.server._checkpoint import Checkpoint
+from fedsel.service._store import RoundRow
 from fedsel.service._task import Task
+from fedsel.statements._runs import said_of_rows
 from fedsel.wire import Announcement, Model, ReportFormat
 
 T = TypeVar("T")
@@ -53,25 +57,55 @@ class CachedBytes:
         self.compressed = Made(lambda: gzip.compress(plain, compresslevel=6, mtime=0))
 
 
+class PastRound(NamedTuple):
+    """A round that is over: its reports, what it was for, and when it began and ended.
+
+    ``measured`` has accuracy and loss on the test set after it; None where there is none.
+    """
+
+    record: RoundRecord
+    stage: Stage
+    opened: float
+    closed: float | None
+    measured: dict[str, float] | None
+
+    @property
+    def seconds(self) -> float:
+        """How long it was open, by a clock that may have been set back."""
+        return max(0.0, (self.closed or self.opened) - self.opened)
+
+    @property
+    def per_second(self) -> float | None:
+        """Accepted reports a second; None where the clock did not move."""
+        return self.record.accepted / self.seconds if self.seconds > 0 else None
+
+    def of_model(self, name: str) -> float | None:
+        """One of the measures of the model after it."""
+        return (self.measured or {}).get(name)
+
+
 @final
 class RunSnapshot:
     """A run as it is now: its checkpoint, and the bytes that clients fetch.
 
-    ``times``: when each round began and ended, in seconds of the epoch; the open one has no end.
-    ``measures``: accuracy and loss on the test set after each round; None where there is none.
+    ``rounds``: what the store has of each. ``past``: the rounds that are over; ``ended``: the
+    counts of all of them.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        state: Checkpoint,
-        times: Sequence[tuple[float, float | None]],
-        measures: Sequence[str | None] = (),
-    ) -> None:
-        self.task, self.state, self.times = task, state, times
-        self.measures: list[dict[str, float] | None] = [
-            None if text is None else json.loads(text) for text in measures
+    def __init__(self, task: Task, state: Checkpoint, rounds: Sequence[RoundRow]) -> None:
+        self.task, self.state = task, state
+        self.opened = rounds[-1][0]  # when the open round began
+        self.past = [
+            PastRound(
+                record,
+                "training" if state.plan is None else state.plan.stage(record.round),
+                opened,
+                closed,
+                None if measured is None else json.loads(measured),
+            )
+            for record, (opened, closed, measured) in zip(state.records, rounds, strict=False)
         ]
+        self.ended = reduce(Counts.plus, (one.record.counts for one in self.past), Counts())
         self.form = ReportFormat.of(state.recipe.build(), state.run)
         self.request = None if state.finished else CachedBytes(state.request().encode())
         self.weights = CachedBytes(_doubles(state.state.weights))  # the devices work on these
@@ -79,11 +113,6 @@ class RunSnapshot:
         self.preparing = task.preparing(state)
         text = "null" if self.preparing is None else self.preparing.encode()
         self.preparing_text = CachedBytes(text.encode())
-
-    @property
-    def opened(self) -> float:
-        """When the open round began."""
-        return self.times[-1][0]
 
     @property
     def round(self) -> int:
@@ -94,6 +123,12 @@ class RunSnapshot:
     def rounds(self) -> int:
         """The number of rounds of the whole run."""
         return self.state.rounds_per_epoch * self.state.recipe.epochs
+
+    @property
+    def said_of_rows(self) -> str:
+        """What public rows are used for; nothing without them."""
+        given = self.state.given
+        return said_of_rows(given.rows) if given is not None and given.rows else ""
 
     @cached_property
     def task_text(self) -> CachedBytes:
@@ -122,6 +157,7 @@ class RunSnapshot:
             loss=None if task.schema is None else task.loss,
             learning_rate=float(recipe.learning_rate),
             averaging=float(recipe.averaging),
+            public_rows=self.said_of_rows,
         )
         return CachedBytes(announced.encode())
 
@@ -149,15 +185,20 @@ class RunSnapshot:
     @cached_property
     def rounds_text(self) -> Made[bytes]:
         """The past rounds as JSON: the counts of their reports, and when they began and ended."""
-        return Made(lambda: b"[" + b",".join(map(_json, self._rounds())) + b"]")
+        return Made(self._rounds)
 
-    def _rounds(self) -> Iterator[dict[str, Any]]:
-        of_all = zip(self.state.records, self.times, self.measures, strict=False)
-        for record, (opened, closed), measured in of_all:
-            yield {**vars(record), "opened": opened, "closed": closed, "measured": measured}
+    def _rounds(self) -> bytes:
+        def line(past: PastRound) -> bytes:
+            known = past._asdict()
+            del known["record"], known["stage"]
+            return compact_json(vars(past.record) | known)
+
+        # One by one: a single call would hold the interpreter for long.
+        return b"[" + b",".join(map(line, self.past)) + b"]"
 
 
-def _json(values: Any) -> bytes:
+def compact_json(values: Any) -> bytes:
+    """Values as JSON without blanks."""
     return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 

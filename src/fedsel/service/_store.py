@@ -39,6 +39,11 @@ _LIKE_A_URL = re.compile(r"[A-Za-z][\w+.-]+:/|[^/\\:]+:(?!\\)[^/]*@|.*\bpassword
 """No folder but an address: no message may show its password."""
 
 
+RoundRow = tuple[float, float | None, str | None]
+"""When a round began and ended, in seconds of the epoch; and what `Transaction.advance` got as
+``measured``."""
+
+
 class StoreUnavailable(Exception):
     """The database does not answer; the caller may try again."""
 
@@ -147,15 +152,10 @@ class Store(ABC):
         ((number, opened, *counts),) = self._rows(query, self._run)
         return RoundStatus(number, opened or 0.0, Counts(*map(int, counts)))
 
-    def times(self) -> list[tuple[float, float | None]]:
-        """When each round began and ended, in seconds of the epoch."""
-        query = "SELECT opened, closed FROM rounds WHERE run = ? ORDER BY round"
+    def rounds(self) -> list[RoundRow]:
+        """What the database knows of each round, the open one last."""
+        query = "SELECT opened, closed, measured FROM rounds WHERE run = ? ORDER BY round"
         return self._rows(query, self._run)
-
-    def measures(self) -> list[str | None]:
-        """Accuracy and loss on the test set after each round, as `Transaction.advance` got them."""
-        query = "SELECT measured FROM rounds WHERE run = ? AND closed IS NOT NULL ORDER BY round"
-        return [row[0] for row in self._rows(query, self._run)]
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         with self._answering():

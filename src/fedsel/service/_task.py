@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -14,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, Loss
+from fedsel._internal.progress import patience
+from fedsel._internal.settings import check_keys, naming, naming_file, read_toml
 from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.preparation import FeatureScale
 from fedsel.preparation._public import PRIVATE
-from fedsel.recipe import Recipe
+from fedsel.recipe import AUTO, Recipe
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.server._plan import ServerPlan
-from fedsel.wire import CloseRule, Intent, RecordPipeline, Schema
+from fedsel.service._public import check_start, read_rows, read_start
+from fedsel.wire import CloseRule, Intent, Model, RecordPipeline, Schema
 from fedsel.wire._contract import Invitations, check_labels
 
 _OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "requested_solution"]
@@ -78,9 +79,11 @@ class Task:
     - ``schema``: how devices encode their records and labels for a linear model;
       ``feature_range``: public bounds of columns that it knows by their order alone;
       ``public_mean``: published means of features, {name = mean}, or a list with nan where none is
-      known; ``loss``: of that model. Without a schema the recipe has ``dim``, and devices bring
-      updates of their own.
-    - ``start``: a file of weights (.npy) to begin with, zeros without one.
+      known; ``public_rows``: a file of records without labels that belong to nobody, which give
+      the preparation of records (`fedsel.preparation`); ``loss``: of that model. Without a schema
+      the recipe has ``dim``, and devices bring updates of their own.
+    - ``start``: a file of weights (.npy) to begin with, or a model (.json), which also says how
+      devices prepare records; zeros without one.
     - ``close_after``: `CloseRule`; ``limits``: `Limits`; ``invitations``: "signed", or "open" to
       anyone; ``purpose``, ``recipient``: what requests say; ``origins``: web pages of other
       sites that may ask (CORS), none unless named.
@@ -97,6 +100,7 @@ class Task:
     schema: Schema | None = None
     feature_range: Any = None
     public_mean: Any = None
+    public_rows: Path | None = None
     records_per_client: int | None = None
     loss: Loss = "logistic"
     start: Path | None = None
@@ -111,22 +115,25 @@ class Task:
     def __post_init__(self) -> None:
         check_kind("name", self.name, str)
         if not self.name or len(self.name) > 100 or not self.name.isprintable():
-            raise InvalidArgument("name", self.name, "a short text")
+            raise InvalidArgument("name", self.name, "1 … 100 characters that can be printed")
         if self.invitations not in get_args(Invitations):
             raise InvalidArgument("invitations", self.invitations, '"signed" or "open"')
         LinearModel(self.loss)
         self._check_records()
         if self.dim > MOST_DIM:
-            linear = self.schema is not None
-            name = "features" if linear else "dim"
-            raise InvalidArgument(name, self.dim - linear, f"at most {MOST_DIM - linear}")
+            if self.schema is None:
+                raise InvalidArgument("dim", self.dim, f"at most {MOST_DIM}")
+            allowed = f"fewer: they ask for {self.dim} weights, of at most {MOST_DIM}"
+            raise InvalidArgument("features", self.schema.feature_count, allowed)
         _ = self.begin  # reports whatever else is wrong before anything is served
 
     def _check_records(self) -> None:
         if self.schema is None:
-            for name in ("feature_range", "public_mean", "records_per_client"):
-                if getattr(self, name) is not None:
-                    raise InvalidArgument(name, getattr(self, name), "omitted without features")
+            for name in ("feature_range", "public_mean", "public_rows", "records_per_client"):
+                value = getattr(self, name)
+                if value is not None:
+                    shown = str(value) if isinstance(value, Path) else value
+                    raise InvalidArgument(name, shown, "omitted without features")
             if self.recipe.dim is None:
                 allowed = "set, or features, or dim for updates of your own"
                 raise InvalidArgument("schema", None, allowed)
@@ -139,6 +146,17 @@ class Task:
         if not self.schema.named and self.feature_range is None:
             raise InvalidArgument("feature_range", None, '(low, high), or "private"')
         check_labels(self.schema, self.loss)
+        if isinstance(self.begins_with, Model):
+            self._check_alone()
+
+    def _check_alone(self) -> None:
+        """Refuse what else says how records are prepared, beside a model to start with."""
+        given = {"public_mean": self.public_mean, "public_rows": self.public_rows}
+        given |= {n: getattr(self.recipe, n) or None for n in ("centre", "spread")}
+        for name, value in given.items():
+            if value not in (None, AUTO):
+                allowed = "omitted beside a start model, which says how records are prepared"
+                raise InvalidArgument(name, value, allowed)
 
     def __str__(self) -> str:
         """How messages name it."""
@@ -154,15 +172,17 @@ class Task:
         """All that "auto" follows from."""
         about: dict[str, Any] = {"model": "network"}
         if self.schema is not None:
-            named = self.schema.named
+            start = self.begins_with
             about = {
                 "norm": 1.0,
-                "feature_range": self.schema.scale if named else self.feature_range,
+                "feature_range": self._bounds,
                 "features": self.schema.feature_count,
                 "public_mean": self.public_mean,
                 "names": None if self.public_mean is None else self.schema.features,
                 "records_per_node": self.records_per_client,
                 "model": model_of(self.loss),
+                "public_rows": self._rows,
+                "start": start.pipeline if isinstance(start, Model) else None,
             }
         return ServerPlan(self.recipe, self.clients, self.rounds_per_epoch, **about)
 
@@ -170,42 +190,52 @@ class Task:
     def begin(self) -> Checkpoint:
         """A new run of this task, before its first round."""
         recipe = self.planned.recipe_of(self.dim)
-        preparing = self.planned.preparing_of(recipe)
+        preparing, start = self.planned.preparing_of(recipe), self.begins_with
         return Checkpoint.begin(
             recipe,
-            weights=self._start(),
+            weights=start.weights if isinstance(start, Model) else start,
             rounds_per_epoch=self.rounds_per_epoch,
             plan=None if preparing is None else preparing.plan,
             intent=Intent(self.purpose, self.recipient),
+            given=self.planned.given(preparing),
         )
 
     def preparing(self, state: Checkpoint) -> RecordPipeline | None:
         """What devices do with their records in this round; None where that is their own affair."""
-        begun = self.planned.preparing_of(state.recipe)
-        if begun is None or state.preparation is None:
-            return begun
-        return RecordPipeline(begun.scale, state.preparation, begun.plan)
+        bounds = self.planned.bounds_of(self.dim)
+        if bounds is None or state.preparation is None:
+            return self.planned.preparing_of(state.recipe)
+        return RecordPipeline(bounds, state.preparation, state.plan)
 
-    def _start(self) -> NDArray[np.float64] | None:
-        if self.start is None:
+    @property
+    def _bounds(self) -> Any:
+        """The declared bounds of the features."""
+        named = self.schema is not None and self.schema.named
+        return self.schema.scale if named else self.feature_range  # type: ignore[union-attr]
+
+    @cached_property
+    def _rows(self) -> NDArray[np.float64] | None:
+        if self.public_rows is None or self.schema is None:
             return None
-        try:
-            return np.asarray(np.load(self.start, allow_pickle=False))
-        except (OSError, ValueError) as error:
-            raise InvalidArgument("start", str(self.start), f"an array in .npy ({error})") from None
+        with patience(f"reading {self.public_rows.name}"):
+            return read_rows(self.public_rows, self.schema)
+
+    @cached_property
+    def begins_with(self) -> NDArray[np.float64] | Model | None:
+        """The weights, or the model, that training starts with; None for zeros."""
+        start = None if self.start is None else read_start(self.start)
+        if isinstance(start, Model):
+            count = 0 if self.schema is None else self.schema.feature_count
+            bounds = FeatureScale.declared(self._bounds, count) if count else None
+            check_start(start, self.schema, bounds)
+        return start
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The task of a TOML file; the file's name is the task's, unless it has one."""
-        path = Path(path)
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidArgument("task", str(path), f"a file ({error.strerror})") from None
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgument("task", str(path), f"valid TOML ({error})") from None
+        path, values = Path(path), read_toml("task", path)
         values.setdefault("name", path.stem)
-        for key in ("start", "schema"):
+        for key in ("start", "schema", "public_rows"):
             if isinstance(values.get(key), str):
                 values[key] = path.parent / values[key]
         if isinstance(values.get("schema"), Path):
@@ -213,11 +243,8 @@ class Task:
         evaluation = values.get("evaluation")
         if isinstance(evaluation, dict) and isinstance(evaluation.get("data"), str):
             evaluation["data"] = str(path.parent / evaluation["data"])
-        try:
+        with naming_file(path):
             return cls.of(values, path)
-        except InvalidArgument as error:
-            error.name = f"{error.name} in {path.name}"
-            raise
 
     @classmethod
     def of(cls, values: Mapping[str, Any], file: Path | None = None) -> Self:
@@ -229,21 +256,14 @@ class Task:
         ('FJ', 8)
         """
         own = [f.name for f in fields(cls) if f.name not in ("recipe", "file")]
-        known = [*own, *_SHORT, *_OF_RECIPE]
-        for name, value in values.items():
-            if name not in known:
-                close = difflib.get_close_matches(str(name), known, n=1)
-                allowed = (
-                    f"a known key, such as {close[0]}" if close else f"one of {', '.join(known)}"
-                )
-                raise InvalidArgument(str(name), value, allowed)
-        for name in ("name", "epsilon", "clients", "close_after"):
-            if name not in values:
-                raise InvalidArgument(name, None, "set in every task")
-        try:
+        required = ("name", "epsilon", "clients", "close_after")
+        check_keys(values, [*own, *_SHORT, *_OF_RECIPE], required=required)
+        with naming(_RENAMED):
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
             given["close_after"] = _table(CloseRule, "close_after", given["close_after"])
+            for key in ("start", "public_rows"):
+                given[key] = _path(key, given.get(key))
             given["limits"] = _table(Limits, "limits", given.get("limits", {}))
             given["evaluation"] = _evaluation(given.get("evaluation"))
             if "features" in values:
@@ -254,9 +274,6 @@ class Task:
             if "origins" in given:
                 given["origins"] = _texts("origins", given["origins"])
             return cls(recipe=recipe, file=file, **given)
-        except InvalidArgument as error:
-            error.name = _RENAMED.get(error.name, error.name)
-            raise
 
 
 def _check_absent(values: Mapping[str, Any], keys: Iterable[str], allowed: str) -> None:
@@ -271,12 +288,8 @@ def _schema(given: Any) -> Schema | None:
         return given
     if isinstance(given, str | Path):
         return Schema.load(given)
-    try:
+    with naming(lambda name: name if name == "schema" else f"schema.{name}"):
         return Schema.of_dict(given)
-    except InvalidArgument as error:
-        if error.name != "schema":
-            error.name = f"schema.{error.name}"
-        raise
 
 
 def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,7 +304,7 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
     labels, target = values.get("labels"), values.get("target_range")
     classes = None if labels is None else _texts("labels", labels)
     of_label: dict[str, Any] = {"classes": classes, "target_range": target}
-    try:
+    with naming({"columns": "features", "classes": "labels"}):
         if isinstance(features, int) and not isinstance(features, bool):
             return {"schema": Schema(features, **of_label), "feature_range": bounds}
         names = _texts("features", features)
@@ -307,13 +320,16 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 columns[name] = PRIVATE if bounds == PRIVATE else (low, high)
         schema = Schema(columns, **of_label)
-    except InvalidArgument as error:
-        error.name = {"columns": "features", "classes": "labels"}.get(error.name, error.name)
-        raise
     if schema.features != names:
         allowed = "different names, the levels of a column one after another (job=cook, job=smith)"
         raise InvalidArgument("features", features, allowed)
     return {"schema": schema, "feature_range": None}
+
+
+def _path(key: str, value: object) -> Path | None:
+    if value is not None and not isinstance(value, str | Path):
+        raise InvalidArgument(key, value, "the name of a file")
+    return None if value is None else Path(value)
 
 
 def _table(kind: type[Any], name: str, values: object) -> Any:
@@ -321,16 +337,14 @@ def _table(kind: type[Any], name: str, values: object) -> Any:
     known = [f.name for f in fields(kind)]
     if not isinstance(values, Mapping):
         raise InvalidArgument(name, values, f"a table with {', '.join(known)}")
-    for key, value in values.items():
-        if key not in known:
-            raise InvalidArgument(f"{name}.{key}", value, f"one of {', '.join(known)}")
+    check_keys(values, known, within=f"{name}.")
     return kind(**values)
 
 
 def _texts(name: str, values: object) -> tuple[str, ...]:
     listed = isinstance(values, list | tuple) and values
     if not listed or not all(isinstance(v, str) and v for v in values):  # type: ignore[attr-defined]
-        raise InvalidArgument(name, values, "a list of texts")
+        raise InvalidArgument(name, values, "a list of at least one text, none of them empty")
     return tuple(values)  # type: ignore[arg-type]
 
 

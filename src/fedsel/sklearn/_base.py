@@ -292,6 +292,14 @@ class FederatedLinear(LinearParameters):
         check_is_fitted(self)
         _models.model_of(self).save(path)
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the model as an ONNX graph, which other programs predict with.
+
+        `fedsel.wire.Model.to_onnx` says what the graph takes and gives.
+        """
+        check_is_fitted(self)
+        _models.model_of(self).to_onnx(path)
+
     def _first_wave(self) -> bool:
         """Whether `partial_fit` begins; a model that was loaded cannot go on."""
         if hasattr(self, "_model") and not hasattr(self, "n_waves_"):

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from fedsel._internal.models import check_loss
 from fedsel._internal.plotting import Point
@@ -249,7 +248,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The classes, and y as their numbers."""
         if self._declared is None:
-            check_classification_targets(y)
+            _tables.check_labels(y)
         if not first:
             labels = self.classes_
         elif self._declared is None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
+from fedsel._internal.settings import naming
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.wire import Schema
-from fedsel.wire._columns import listed, numbers_of
+from fedsel.wire._columns import check_collected, first_twice, is_record_list, listed, numbers_of
 
 _FLOATS = (np.float64, np.float32)
 _REMEDY = "declare the columns with schema=…, which `fedsel schema my.csv` drafts for you to edit"
@@ -83,11 +86,8 @@ def rows_of(estimator: Any, X: Any, name: str = "X") -> Any:
 
 
 def _encoded(schema: Schema, X: Any, name: str) -> NDArray[np.float64]:
-    try:
+    with naming(lambda own: name if own == "table" else f"{own} of {name}"):
         return schema.encode(X)
-    except InvalidArgument as error:
-        error.name = name if error.name == "table" else f"{error.name} of {name}"
-        raise
 
 
 def with_sorted_classes(schema: Schema, y: NDArray[Any]) -> Schema:
@@ -123,12 +123,26 @@ def codes_by(schema: Schema, name: str, y: NDArray[Any]) -> NDArray[np.int64]:
     return codes.astype(np.int64)
 
 
+def check_labels(y: NDArray[Any]) -> None:
+    """Refuse labels that are no classes; an error does not show them."""
+    if y.dtype == object and not any(
+        all(isinstance(label, kind) for label in y) for kind in (str, Real)
+    ):
+        raise InvalidData(
+            "y: labels must be all texts or all numbers, and none missing: leave records without a"
+            " label out, as devices do"
+        )
+    check_classification_targets(y)
+
+
 @contextmanager
 def _naming_columns(X: Any, schema: Schema | None, name: str = "X") -> Iterator[None]:
     """Replace an error of scikit-learn about a cell, which it may show, by one about its column.
 
     Dates become numbers without an error where nobody has declared their unit.
     """
+    if schema is None:
+        _check_container(X, name)
     framed = _names(X) is not None
     fault = _fault(X[:1]) if framed and schema is None else None
     try:
@@ -142,6 +156,9 @@ def _naming_columns(X: Any, schema: Schema | None, name: str = "X") -> Iterator[
             fault = _fault(X)
         if fault is None and "could not convert" in str(error):
             raise InvalidData("y: must be numbers") from None
+        if fault is None and str(error) == "Input contains NaN":
+            without = "leave records without a label out, as devices do"
+            raise InvalidData(f"y: a label is missing: {without}") from None
         if fault is None:
             raise
     raise InvalidData(f"{name}: {fault}; {_REMEDY}")
@@ -149,6 +166,27 @@ def _naming_columns(X: Any, schema: Schema | None, name: str = "X") -> Iterator[
 
 def _names(X: Any) -> Any:
     return getattr(X, "column_names", getattr(X, "columns", None))
+
+
+def _check_container(X: Any, name: str) -> None:
+    """Refuse what is no table of numbers, before scikit-learn says so with all its cells."""
+    if hasattr(X, "tocsr"):
+        return
+    if isinstance(X, Mapping) or is_record_list(X):
+        allowed = f"an array or a data frame; {_REMEDY}"
+        raise InvalidArgument(name, type(X).__name__, allowed)
+    check_collected(name, X)
+    names = _names(X)
+    twice = None if names is None else first_twice(names)
+    if twice is not None:
+        raise InvalidArgument(f"column of {name}", twice, "the name of one only; two have it")
+    if names is None:
+        cells = np.asarray(X)
+        if cells.ndim < 2 and not hasattr(X, "dtypes"):
+            wanted = "Reshape your data to (records, features)"
+            raise InvalidData(f"{name}: {wanted}: it has {cells.ndim} dimension(s)")
+        if cells.dtype.kind == "c":
+            raise InvalidData(f"{name}: Complex data not supported: must be real numbers")
 
 
 def _fault(X: Any) -> str | None:

@@ -38,6 +38,9 @@ TRUST_ON_FLOWER = (
     " with the data.",
 )
 _PUBLIC_MEANS = "of {} features: they cost no ε, and are assumed to be known to everybody"
+_PUBLIC_ROWS = (
+    "{:,} of them say how records are prepared: they cost no ε, and nobody in them is protected"
+)
 _LIMITS = (
     "This is the server's view. Each device's own ledger records what the device has spent: a"
     " report that was sent and lost counts there and not here.",
@@ -66,7 +69,8 @@ class RunStatement(Statement):
 
     ``per_report`` is proved to be at least the exact ε of a report. ``shuffled`` is the central
     guarantee of the reports so far if a shuffler mixed them, None before there are any.
-    ``public_means`` counts the features whose centre came from public means, which cost no ε.
+    ``public_means`` counts the features whose centre came from public means, ``public_rows`` the
+    public rows that gave the preparation of records; neither costs ε.
     """
 
     run: bytes
@@ -81,6 +85,7 @@ class RunStatement(Statement):
     trust: tuple[str, ...] = TRUST
     shuffled: IfShuffled | None = None
     public_means: int = 0
+    public_rows: int = 0
 
     @classmethod
     def of(
@@ -109,6 +114,7 @@ class RunStatement(Statement):
             trust=(*TRUST, *trust),
             shuffled=IfShuffled.of(server.solution.privacy, fewest, epochs),
             public_means=0 if known is None else int(known.given.sum()),
+            public_rows=0 if server.given is None else server.given.rows,
         )
 
     def central(self, *, delta: float | None = None) -> CentralGuarantee:
@@ -161,6 +167,7 @@ class RunStatement(Statement):
             "if_shuffled": None if self.shuffled is None else self.shuffled.to_dict(),
             "epochs": [{**vars(e), **numbers("released", e.released)} for e in self.epochs],
             "public_means": self.public_means,
+            "public_rows": self.public_rows,
             "refusals": dict(self.refusals),
             "trust": [*self._trust],
         }
@@ -186,6 +193,8 @@ class RunStatement(Statement):
         }
         if self.public_means:
             facts["public means"] = _PUBLIC_MEANS.format(self.public_means)
+        if self.public_rows:
+            facts["public rows"] = said_of_rows(self.public_rows)
         return Document(
             title="What this run has released",
             summary=tuple(summary),
@@ -197,6 +206,11 @@ class RunStatement(Statement):
                 Section("limits", "What this page does not say", points=_LIMITS),
             ),
         )
+
+
+def said_of_rows(count: int) -> str:
+    """What public rows are used for, and whom the guarantee leaves out."""
+    return _PUBLIC_ROWS.format(count)
 
 
 def _by_epoch(records: Sequence[RoundRecord], charge: Fraction) -> tuple[EpochReleased, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from numbers import Real
@@ -31,6 +31,9 @@ BLANK: Final = " \t\r\n\f\v"
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SHOWN = 8
 _TRUTH = {"true": 1.0, "false": 0.0}
+_DATES = ("Date", "Datetime")
+_NESTED = ("Duration", "Time", "List", "Array", "Struct", "Binary")
+_INTEGERS = tuple(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64))
 _EVERYTHING: Bounds = (-math.inf, math.inf)
 _REACH = float(1 << 32)
 """Numbers without public bounds are clipped here, as `FeatureScale.unknown` has it."""
@@ -242,9 +245,15 @@ def given_fields(column: Any, *names: str) -> dict[str, Any]:
 
 
 def table_cells(
-    table: Any, wanted: Sequence[str], names: Sequence[str] | None = None
+    table: Any,
+    wanted: Sequence[str],
+    names: Sequence[str] | None = None,
+    dates: Container[str] | None = None,
 ) -> dict[str, Cells]:
-    """The cells (n,) of each wanted column of a table; see `Schema.encode`."""
+    """The cells (n,) of each wanted column of a table; see `Schema.encode`.
+
+    A typed column of a data frame must suit what it is declared as, a date if it is in ``dates``.
+    """
     if isinstance(table, Mapping):
         return _equally_long({n: as_cells(table[n], 1) for n in _there(wanted, table)})
     if is_record_list(table):
@@ -252,7 +261,11 @@ def table_cells(
         return {n: _objects([record.get(n) for record in table]) for n in wanted}
     if names is None and not isinstance(table, np.ndarray | list | tuple):
         frame = _frame(table)
-        return {n: _frame_cells(frame[n]) for n in _there(wanted, frame.columns)}
+        columns = {n: frame[n] for n in _there(wanted, frame.columns)}
+        for name, series in columns.items():
+            if dates is not None:
+                _check_type(name, str(series.dtype).partition("(")[0], name in dates)
+        return {n: _frame_cells(series) for n, series in columns.items()}
     if names is None:
         allowed = f"a data frame or a mapping: the schema asks for {listed(wanted)} by name"
         raise InvalidArgument("table", type(table).__name__, allowed)
@@ -277,6 +290,10 @@ def _frame(table: Any) -> Any:
     """A data frame of any library, as narwhals reads it."""
     with needed("tables", "a data frame"):
         import narwhals as nw
+    check_collected("table", table)
+    twice = first_twice(getattr(table, "column_names", getattr(table, "columns", ())))
+    if twice is not None:
+        raise InvalidArgument("column", twice, "the name of one column only; two have it")
     try:
         return nw.from_native(table, eager_only=True)
     except TypeError:
@@ -284,7 +301,45 @@ def _frame(table: Any) -> Any:
         raise InvalidArgument("table", type(table).__name__, allowed) from None
 
 
+def check_collected(name: str, table: Any) -> None:
+    """Refuse a plan of a table, whose cells nobody has computed yet."""
+    if hasattr(table, "collect"):
+        raise InvalidArgument(name, type(table).__name__, "a data frame: collect() it first")
+
+
+def header_fault(names: Sequence[str]) -> str | None:
+    """What is wrong with the names in the first line of a file, if anything is."""
+    if "" in names:
+        return f"column {names.index('') + 1} has no name"
+    twice = first_twice(names)
+    return None if twice is None else f"two columns are called {twice!r}"
+
+
+def first_twice(names: Iterable[Any]) -> Any:
+    """The first name that occurs a second time; None if all differ."""
+    seen: set[Any] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+
+
+def _check_type(name: str, kind: str, declared_date: bool) -> None:
+    """Refuse a column whose every cell would count as missing, by its type alone."""
+    if kind in _DATES and not declared_date:
+        allowed = f'declared by its parts, such as {{"date": ["month"]}}: its type is {kind}'
+    elif kind in _NESTED:
+        allowed = f"of numbers, texts or dates: its type is {kind}"
+    elif declared_date and kind in _INTEGERS:
+        allowed = f"of dates or texts, as the schema says: its type is {kind}"
+    else:
+        return
+    raise InvalidArgument("column", name, allowed)
+
+
 def _frame_cells(series: Any) -> Cells:
+    kind = series.dtype
+    if str(kind) in ("Categorical", "Enum"):
+        return _objects(series.to_list())  # Arrow's own arrays lose what is missing
+    if getattr(kind, "time_zone", None) is not None:
+        series = series.dt.replace_time_zone(None)  # what a clock there shows, as in a text
     cells: Cells = series.to_numpy()
     return _objects(series.to_list()) if cells.dtype.kind not in "fiubOM" else cells
 
@@ -322,7 +377,8 @@ def as_cells(values: Any, ndim: int) -> Cells:
     except Exception:
         raise InvalidData("table: must be an array") from None
     if array.ndim != ndim:
-        raise InvalidData(f"table: must be an array with {ndim} dimension(s)")
+        hint = "; one record by name goes into a list" if (array.ndim, ndim) == (0, 1) else ""
+        raise InvalidData(f"table: must be an array with {ndim} dimension(s){hint}")
     return array
 
 

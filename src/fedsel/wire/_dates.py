@@ -19,7 +19,8 @@ Part = Literal["year", "month", "day", "weekday", "hour", "days"]
 Moment = tuple[int, int, int, int]
 """Year, month, day, hour."""
 _EPOCH = date(1970, 1, 1).toordinal()
-_PERIODS = {"month": 12, "day": 31, "weekday": 7, "hour": 24}
+PERIODS = {"month": 12, "day": 31, "weekday": 7, "hour": 24}
+"""The parts that are points on a circle, and how many points that has."""
 _ISO = "YYYY-MM-DD"
 _ISO_READER = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})"
@@ -54,13 +55,15 @@ class Date:
     _reader: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = ("year", "days", *_PERIODS)
+        known = ("year", "days", *PERIODS)
         parts = tuple(self.parts) if isinstance(self.parts, list | tuple) else ()
         if not parts or len(set(parts)) != len(parts) or not set(parts) <= set(known):
-            raise InvalidArgument("date", self.parts, f"a list of {', '.join(known)}")
+            raise InvalidArgument(
+                "date", self.parts, f"a list of {', '.join(known)}, each once at most"
+            )
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "_reader", _reader(self.format))
-        needed = [part for part in parts if part not in _PERIODS]
+        needed = [part for part in parts if part not in PERIODS]
         for name in ("first", "last", "missing"):
             text = getattr(self, name)
             if text is not None and _iso_moment(text) is None:
@@ -89,7 +92,8 @@ class Date:
         return {part: known[part] for part in self.parts if part in known}
 
     @cached_property
-    def _first_day(self) -> int:
+    def first_day(self) -> int:
+        """The day that "days" count from, since 1970-01-01."""
         return self._day("first")
 
     @property
@@ -97,7 +101,7 @@ class Date:
         """As `Number.features`."""
         named: list[tuple[str, Bounds]] = []
         for part in self.parts:
-            if part in _PERIODS:
+            if part in PERIODS:
                 named += [(f".{part}.cos", (-1.0, 1.0)), (f".{part}.sin", (-1.0, 1.0))]
             else:
                 named.append((f".{part}", self._bounds[part]))
@@ -126,14 +130,14 @@ class Date:
     def _numbers(self, moment: Moment | None) -> list[float]:
         numbers: list[float] = []
         for part in self.parts:
-            if part in _PERIODS:
+            if part in PERIODS:
                 numbers += (0.0, 0.0) if moment is None else circle(part, _part(part, moment))
                 continue
             low, high = self._bounds[part]
             if moment is None:
                 numbers.append((low + high) / 2)
             else:
-                value = _part(part, moment) - (self._first_day if part == "days" else 0)
+                value = _part(part, moment) - (self.first_day if part == "days" else 0)
                 numbers.append(min(max(float(value), low), high))
         return numbers
 
@@ -191,6 +195,6 @@ def _part(part: Part, moment: Moment) -> int:
 @lru_cache  # few points, asked for often
 def circle(part: str, number: int) -> tuple[float, float]:
     """Cosine and sine of a part, rounded so that every language has the same bits."""
-    angle = 2 * math.pi * number / _PERIODS[part]
+    angle = 2 * math.pi * number / PERIODS[part]
     cos, sin = (round(f(angle) * 1e6) / 1e6 + 0.0 for f in (math.cos, math.sin))
     return cos, sin

@@ -2,7 +2,7 @@
 
 A record becomes features (`Schema.encode`), these become what clients train on (`RecordPipeline`),
 and the weights give its margins. The same file comes from an estimator and from a service, and
-``clients/js`` computes the same from it. docs/predict.md has the formula in terms of the file.
+``clients/js`` computes the same from it. docs/models.md has the formula in terms of the file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedsel import __version__
 from fedsel._internal.models import CLASSIFYING, REGRESSING, Loss, softmax
+from fedsel._internal.settings import naming_file
 from fedsel.errors import InvalidArgument, InvalidData, check_vectors
 from fedsel.wire._columns import matcher
 from fedsel.wire._pipeline import RecordPipeline
@@ -283,6 +284,20 @@ class Model:
         """Write the model to a file."""
         Path(path).write_bytes(self.encode())
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the model as an ONNX graph, which predicts from the columns of records.
+
+        Each column is an input (n, 1) by its name: float64 for numbers, NaN where missing; texts
+        for categories and dates, "" where missing. Columns without names are one input "X" (n, d).
+        The outputs are "prediction" (n,), "margins" (n, rows) and, of a logistic model,
+        "probabilities" (n, C). It needs ``fedsel[onnx]``; the graph needs opset 20.
+        """
+        from fedsel.wire._onnx import graph_of
+
+        if self.schema is None or self.pipeline is None:
+            self._no_schema()
+        Path(path).write_bytes(graph_of(self, self.schema, self.pipeline, self._offsets))
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The model of a file."""
@@ -292,11 +307,8 @@ class Model:
                 data = file.read(MOST_MODEL_BYTES + 1)
         except OSError as error:
             raise InvalidArgument("model", str(path), f"a file ({error.strerror})") from None
-        try:
+        with naming_file(path):
             return cls.decode(data)
-        except InvalidArgument as error:
-            error.name = f"{error.name} in {path.name}"
-            raise
 
 
 def _check_alone(values: Mapping[str, Any]) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, final
@@ -14,6 +13,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.settings import naming, naming_file, read_toml
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.preparation import FeatureScale
@@ -23,6 +23,7 @@ from fedsel.wire._columns import (
     Number,
     as_cells,
     each,
+    first_twice,
     level_texts,
     listed,
     matcher,
@@ -68,7 +69,7 @@ class Schema:
             if not columns:
                 raise InvalidArgument("columns", {}, "at least one column")
             object.__setattr__(self, "columns", columns)
-            twice = _first_twice(self.features)
+            twice = first_twice(self.features)
             if twice is not None:
                 raise InvalidArgument("columns", twice, "such that no two features share a name")
             if self.label in columns:
@@ -105,6 +106,13 @@ class Schema:
     def named(self) -> bool:
         """Whether columns have names, by which a table is read; else by their order."""
         return not isinstance(self.columns, int)
+
+    @property
+    def columns_used(self) -> tuple[str, ...] | None:
+        """The names of the columns that it reads, its label last; None where columns have none."""
+        if isinstance(self.columns, int):
+            return None
+        return (*self.columns, *([] if self.label is None else [self.label]))
 
     def _items(self) -> Iterator[tuple[str, Column]]:
         if isinstance(self.columns, int):
@@ -167,8 +175,29 @@ class Schema:
                 wanted = f"{self.columns} columns of numbers"
                 raise InvalidArgument("table", f"{rows.shape[1]} columns", wanted)
             return Number().encode(rows.reshape(-1)).reshape(rows.shape)
-        cells = table_cells(table, tuple(self.columns), names)
-        return np.hstack([c.encode(cells[n]) for n, c in self.columns.items()])
+        return np.hstack([column.encode(cells) for column, cells in self._cells(table, names)])
+
+    def _cells(
+        self, table: Any, names: Sequence[str] | None
+    ) -> Iterator[tuple[Column, NDArray[Any]]]:
+        """Each column and its cells (n,)."""
+        columns = dict(self._items())
+        dates = {n for n, column in columns.items() if isinstance(column, Date)}
+        cells = table_cells(table, tuple(columns), names, dates)
+        return ((column, cells[name]) for name, column in columns.items())
+
+    def missing(self, table: Any) -> dict[str, NDArray[np.bool_]]:
+        """Which cells (n,) of each column count as missing: empty ones, and what cannot be read.
+
+        It is for who holds the records, to see whether a schema suits them: it tells about people.
+
+        >>> Schema({"pay": (0, 100)}).missing({"pay": ["17", "1,200", "N/A"]})
+        {'pay': array([False,  True,  True])}
+        """
+        if isinstance(self.columns, int):
+            raise InvalidArgument("columns", self.columns, "names, by which cells are told")
+        told = [replace(c, indicator=True).encode(x)[:, -1] for c, x in self._cells(table, None)]
+        return {name: cells == 1 for name, cells in zip(self.columns, told, strict=True)}
 
     # --- labels ---------------------------------------------------------------------------------
 
@@ -248,18 +277,9 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The schema of a TOML file."""
-        path = Path(path)
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidArgument("schema", str(path), f"a file ({error.strerror})") from None
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgument("schema", str(path), f"valid TOML ({error})") from None
-        try:
+        values = read_toml("schema", path)
+        with naming_file(path):
             return cls.of_dict(values)
-        except InvalidArgument as error:
-            error.name = f"{error.name} in {path.name}"
-            raise
 
 
 def _name(name: object, what: str = "columns") -> str:
@@ -276,7 +296,7 @@ def _by_name(columns: Any) -> Any:
         raise InvalidArgument("columns", columns, "tables that have a name each")
     named = {c["name"]: {k: v for k, v in c.items() if k != "name"} for c in columns}
     if len(named) < len(columns):
-        twice = _first_twice([c["name"] for c in columns])
+        twice = first_twice([c["name"] for c in columns])
         raise InvalidArgument("columns", twice, "a name that only one of them has")
     return named
 
@@ -285,11 +305,8 @@ def _column(name: str, given: Any) -> Column:
     """A column from its object, its short form or its table in a file."""
     if isinstance(given, Number | Category | Date):
         return given
-    try:
+    with naming(lambda key: f"columns.{name}" + (f".{key}" if key else "")):
         return _of_table(given) if isinstance(given, Mapping) else _of_short(given)
-    except InvalidArgument as error:
-        error.name = f"columns.{name}" + (f".{error.name}" if error.name else "")
-        raise
 
 
 def _of_short(given: Any) -> Column:
@@ -336,11 +353,6 @@ def _check_keys(values: Mapping[str, Any], known: Sequence[str], prefix: str) ->
     for key, value in values.items():
         if key not in known:
             raise InvalidArgument(f"{prefix}{key}", value, f"omitted; known are {listed(known)}")
-
-
-def _first_twice(names: Sequence[str]) -> str | None:
-    seen: set[str] = set()
-    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def _toml(value: Any) -> str:

@@ -2,7 +2,7 @@
  *
  * A report is charged and durable before it is sent, and the same bytes are sent until the service has
  * said what became of them. So a device that was killed in between sends them again when it is started
- * again, and pays once. It is the loop of `fedsel.device.joining` in Python: the same answers of a
+ * again, and pays once. It is the loop of `fedsel.device.Session` in Python: the same answers of a
  * service lead to the same requests, charges and endings.
  *
  * @typedef {import("../device/client.js").Client} Client
@@ -50,6 +50,8 @@ import { isRecords, updateOf } from "./records.js";
 const MOST_ANNOUNCEMENT_BYTES = 64 << 20;
 /** Bytes of what a service says about how to prepare one feature, at most. */
 const BYTES_OF_A_FEATURE = 256;
+/** Entries of a record beyond which no matrix is taken, and the bytes of one of its numbers. */
+const [LARGEST_MATRIX, BYTES_OF_A_NUMBER] = [512, 26];
 /** Polls after which a round that ends by count is taken to wait for more reports. */
 const OVERDUE = 20;
 const FOR_NOW = ["TOO_OFTEN", "OUT_OF_ORDER"];
@@ -175,6 +177,10 @@ export class Session {
       throw new InvalidArgument("records", "not shown", allowed);
     }
     await this.#checkAllowed(client, /** @type {Uint8Array} */ (this.#first));
+    const forbidden = client.policy.forbidden(task.schema?.columnsUsed ?? null);
+    if (forbidden !== null) {
+      throw new Ended("REFUSED", `the policy of this device does not allow ${forbidden}`);
+    }
     await this.#introduce(client, task);
     for (;;) {
       const message = await this.#openRequest();
@@ -264,13 +270,17 @@ export class Session {
    * @param {Uint8Array} message @param {Facts} request @param {Records | Update} records */
   async #answer(client, message, { round, dim }, records) {
     const features = this.#task.schema?.featureCount ?? 0;
-    const [place, most] = [`/v1/rounds/${round}`, SHORT + BYTES_OF_A_FEATURE * features];
+    const matrix = features < LARGEST_MATRIX ? BYTES_OF_A_NUMBER * (features + 1) ** 2 : 0;
+    const most = SHORT + BYTES_OF_A_FEATURE * features + matrix;
+    const place = `/v1/rounds/${round}`;
     const weights = await this.#connection.ask(`${place}/weights`, 8 * dim);
     const text = await this.#connection.ask(`${place}/preparing`, most);
     if (weights.status === 410 || text.status === 410) return null;
     if (weights.status !== 200) throw notUnderstood(weights);
     if (text.status !== 200) throw notUnderstood(text);
-    return client.answer(message, weights.body, this.#update(records, text.body, round, dim));
+    const update = this.#update(records, text.body, round, dim);
+    const columns = this.#task.schema?.columnsUsed ?? null;
+    return client.answer(message, weights.body, update, columns);
   }
 
   /** What to report in a round: a function of the weights, in which alone records are read.

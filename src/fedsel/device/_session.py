@@ -17,11 +17,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self, final
 
-from fedsel.device._client import Client
-from fedsel.device._entries import History
-from fedsel.device._policy import Reason, Refused
-from fedsel.device._updates import Update
-from fedsel.device.joining._connection import (
+from fedsel.device._client import Client, Update
+from fedsel.device._connection import (
     SHORT,
     Connection,
     Ended,
@@ -32,15 +29,16 @@ from fedsel.device.joining._connection import (
     jittered,
     random_round,
 )
-from fedsel.device.joining._records import RawRecords, SuitedRecords
+from fedsel.device._entries import History
+from fedsel.device._policy import Reason, Refused
+from fedsel.device._records import RawRecords, SuitedRecords
 from fedsel.errors import InvalidArgument, check_kind, check_positive
+from fedsel.preparation._given import most_bytes
 from fedsel.wire import Announcement, InvalidMessage, RecordPipeline, Request, Verdict
 from fedsel.wire._contract import MOST_ANNOUNCEMENT_BYTES
 from fedsel.wire._request import MOST_REQUEST_BYTES
 
 EVERY, PATIENCE = 5.0, 600.0
-_BYTES_OF_A_FEATURE = 256
-"""Of what a service says about how to prepare it, at most."""
 _OVERDUE = 20
 """Polls after which a round that ends by count is taken to wait for more reports."""
 _FOR_NOW = (Reason.TOO_OFTEN, Reason.OUT_OF_ORDER)
@@ -195,6 +193,10 @@ class Session:
             client.earlier(offer.request.encode())
         except Refused as refused:  # before anything else is done for it
             _check_for_now(refused)
+        forbidden = client.policy.forbidden(_columns_of(offer.task))
+        if forbidden is not None:
+            detail = f"the policy of this device does not allow {forbidden}"
+            raise Ended(Ending.REFUSED, detail)
         work = self._work(offer.task, records)
         self._introduce(client, offer.task)
         while (message := self._open_request()) is not None:
@@ -270,13 +272,13 @@ class Session:
         """The report; None if the round was over before it was paid for."""
         dim, place = int(request.recipe.dim or 0), f"/v1/rounds/{request.round}"
         features = work.schema.feature_count if isinstance(work, SuitedRecords) else 0
-        most = SHORT + _BYTES_OF_A_FEATURE * features
         weights = self._connection.ask(f"{place}/weights", 8 * dim, keep="weights")
-        text = self._connection.ask(f"{place}/preparing", most, keep="preparing")
+        text = self._connection.ask(f"{place}/preparing", most_bytes(features), keep="preparing")
         if HTTPStatus.GONE in (weights.status, text.status):
             return None
         update = self._update(work, self._expected(text), request.round, dim)
-        return client.answer(message, self._expected(weights), update)
+        columns = _columns_of(self.offer().task)
+        return client.answer(message, self._expected(weights), update, columns)
 
     def _update(self, work: SuitedRecords | Update, text: bytes, number: int, dim: int) -> Update:
         """What to report in a round; what the service says about records is checked before."""
@@ -322,6 +324,11 @@ class Session:
         else:
             self._accepted += 1
             self._tell(f"round {number}: {verdict.value}")
+
+
+def _columns_of(task: Announcement) -> tuple[str, ...] | None:
+    """The columns of the owner's table that a task uses; None where it does not name them."""
+    return None if task.schema is None else task.schema.columns_used
 
 
 def _understood(message: bytes, task: Announcement) -> Request:
