@@ -100,7 +100,7 @@ def _in_threads(
 
 
 PATIENCE = 2.0
-"""Seconds without a word."""
+"""Seconds before long work shows how far it is."""
 _EVERY_IN_A_LOG = 30.0
 """Seconds between two lines, once the first has been written."""
 

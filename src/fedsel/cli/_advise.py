@@ -134,7 +134,7 @@ _COLUMNS = (
 """The lightest are left out first on a narrow terminal."""
 
 _CENTRALLY = tuple(replace(c, weight=None) if c.heading == "ε per report" else c for c in _COLUMNS)
-"""With a central goal the local ε of a report is what is asked for."""
+"""Columns for a central goal, where the local ε of a report is the answer."""
 
 _RUNGS = (
     Column("rounds", lambda r: f"{r.rounds:,}"),
