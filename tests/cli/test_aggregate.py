@@ -56,7 +56,7 @@ def test_the_command(lot, quick_path):
         ("dim = 2147483648", "dim in task.toml = 2147483648: must be at most 134217728"),
         (
             "features = 134217728\nfeature_range = [0, 1]",
-            "features in task.toml = 134217728: must be at most 134217727",
+            "features in task.toml = 134217728: must be fewer: they ask for 134217729 weights",
         ),
     ],
 )

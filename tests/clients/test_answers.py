@@ -5,6 +5,7 @@ import subprocess
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,8 @@ def is_silent(case):
 
 
 def options_of(case, url):
-    return {"url": url, "patience": case.get("patience", PATIENCE), "silence": is_silent(case)}
+    given = {"url": url, "patience": case.get("patience", PATIENCE), "silence": is_silent(case)}
+    return {**given, "columns": case.get("columns")}
 
 
 def check(case, script, found):
@@ -90,7 +92,8 @@ def test_python(case, quick_path, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda s: (pauses.append(s), sleep(min(s, 0.002))))
     if is_silent(case):
         monkeypatch.setattr(_connection, "SECONDS", 1.0)
-    client, script = Client(POLICY, quick_path / "ledger", create=True), AnswerScript(case)
+    policy = replace(POLICY, columns=case.get("columns"))
+    client, script = Client(policy, quick_path / "ledger", create=True), AnswerScript(case)
     records = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
     with Server(script) as server:
         url, patience = server.url, case.get("patience", PATIENCE)

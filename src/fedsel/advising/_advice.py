@@ -111,11 +111,10 @@ class Advice(Asked):
                 return outlook
         raise InvalidArgument("name", name, ", ".join(o.name for o in self.outlooks))
 
-    def check(self, seed: int = 0, advance: Callable[[str], object] = str) -> tuple[Check, ...]:
+    def check(self, seed: int = 0) -> tuple[Check, ...]:
         """Simulate rounds of each solution and compare their alignment with the computed one.
 
-        A round has ``batch`` reports, or fewer if that would take long. ``advance`` is called with
-        each name before it is simulated.
+        A round has ``batch`` reports, or fewer if that would take long.
 
         >>> from fedsel import advise
         >>> advice = advise(dim=50, clients=1_000, batch=50, epsilon=2.0)
@@ -125,7 +124,6 @@ class Advice(Asked):
         checks: list[Check] = []
         with note("checking advice by simulation", len(self.outlooks)) as tell:
             for outlook in self.outlooks:
-                advance(outlook.name)
                 checks.append(self._check_one(outlook, checks, seed))
                 tell(1)
         return tuple(checks)

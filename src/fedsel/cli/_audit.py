@@ -16,7 +16,6 @@ import numpy as np
 import typer
 
 from fedsel._internal.extras import check_installed
-from fedsel._internal.progress import Bar
 from fedsel.cli._imports import ImportOption, import_solutions, module_of
 from fedsel.cli._terminal import (
     JsonOption,
@@ -125,7 +124,7 @@ def audit(
     if html is not None:
         check_installed("plots", "--html", "matplotlib")
     check_file("--html", html)
-    asked: dict[str, Any] = {"claimed": epsilon, "delta": delta, "seed": seed}
+    asked: dict[str, Any] = {"claimed": epsilon, "delta": delta, "trials": trials, "seed": seed}
     parameters, seeded = _settings(settings or ()), True
     if any(known.lower() == target.lower() for known in names()):
         subject: Any = _solution(target, epsilon, dim, inputs, parameters)
@@ -135,7 +134,7 @@ def audit(
         asked["inputs"] = _inputs(inputs, within, dim)
         subject, seeded = as_program(find_function(target), target, parameters)
         asked["float_bits"] = not values_only
-    found = _audited(subject, target, trials, **asked)
+    found = _audited(subject, target, **asked)
     command = _command(ctx, target, found.seed if seeded else None)
     if html is not None:
         from fedsel.auditing.finding_page import finding_page
@@ -182,27 +181,15 @@ def _solution(
     return solution(name, epsilon=None if plain else epsilon, dim=dim, **own)
 
 
-def _audited(subject: Any, target: str, trials: int, **asked: Any) -> ProgramAudit:
-    from fedsel.auditing import ProgramError, audit_program, audit_solution, candidate_inputs
+def _audited(subject: Any, target: str, **asked: Any) -> ProgramAudit:
+    from fedsel.auditing import ProgramError, audit_program, audit_solution
 
-    pilot = min(_PILOT, trials)
-    done = 0.0
     audit = audit_solution if isinstance(subject, Solution) else audit_program
-    inputs = asked.get("inputs") or candidate_inputs(subject.dim)
-    with Bar(pilot * len(inputs) + 2 * trials, f"auditing {target}") as bar:
-
-        def advance(units: float) -> None:
-            nonlocal done
-            done += units
-            if done >= 1000:  # a call may take less time than an update of the bar
-                bar.update(advance=done)
-                done = 0.0
-
-        try:
-            return audit(subject, trials=trials, pilot=pilot, advance=advance, **asked)
-        except ProgramError as error:
-            allowed = f"a randomiser that can be audited: {error}"
-            raise InvalidArgument("TARGET", target, allowed) from None
+    try:
+        return audit(subject, pilot=min(_PILOT, asked["trials"]), **asked)
+    except ProgramError as error:
+        allowed = f"a randomiser that can be audited: {error}"
+        raise InvalidArgument("TARGET", target, allowed) from None
 
 
 def find_function(target: str) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ from fedsel._internal.extras import needed
 from fedsel._internal.progress import Bar
 from fedsel.cli import _terminal as terminal
 from fedsel.errors import InvalidArgument
-from fedsel.pages import Section, Table
+from fedsel.pages import Table
 from fedsel.wire import ReportFormat
 from fedsel.wire._report import RUN_BYTES
 
@@ -125,8 +125,7 @@ def _show(rows: list[dict[str, Any]], rejected: int, seconds: float, as_json: bo
         terminal.print_json({**told, "rounds": rows}, indent=None)
         return
     cells = tuple((row["round"], row["reports"], f"{row['mean_norm']:.4g}") for row in rows)
-    table = Table("Rounds", ("round", "reports", "norm of the mean"), cells)
-    terminal.print_sections(Section("rounds", "Rounds", tables=(table,)))
+    terminal.output().print(Table("Rounds", ("round", "reports", "norm of the mean"), cells))
     typer.echo(
         f"{count:,} reports added up, {rejected:,} rejected, in {seconds:.1f} seconds: "
         f"{count / max(seconds, 1e-9):,.0f} a second"

@@ -203,6 +203,11 @@ def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> No
     purpose, recipient = intent.purpose or "not stated", intent.recipient or "not stated"
     say(f"{offer.task.name!r} asks this device for reports.")
     say(f"  purpose: {purpose}   recipient: {recipient}")
+    columns = None if offer.task.schema is None else offer.task.schema.columns_used
+    if columns is not None:
+        say(f"  of your columns: {', '.join(columns)}")
+    if forbidden := limits.forbidden(columns):
+        say(f"  your policy does not allow {forbidden}")
     left = max(Fraction(0), Fraction(limits.lifetime) - spent)
     policy = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"
     enough = ""

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from fedsel._internal.extras import needed
+from fedsel._internal.progress import show_progress
 from fedsel.cli._terminal import JsonOption, check_file, print_json, say_error
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.server import CheckpointError
@@ -73,9 +74,7 @@ def serve_command(
     ] = 8.0,
     keep: Annotated[
         Path | None,
-        _DemoOption(
-            help="A new folder for logs, ledgers and the store.", show_default="none is kept"
-        ),
+        _DemoOption(help="A new folder for task, ledgers and store.", show_default="none is kept"),
     ] = None,
     stay: Annotated[bool, _DemoOption("--stay", help="Serve the dashboard until Ctrl-C.")] = False,
     as_json: JsonOption = False,
@@ -103,6 +102,7 @@ def serve_command(
     chosen = [Task.load(path) for path in task]
     places = tuple(_place(path, store) for path in task)
     serving = Serving(places, host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
+    show_progress(False)  # the log of a service is for programs
     with _plain_failures():
         serve(chosen, serving, lambda address: _say(chosen, address, serving, as_json))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
@@ -98,13 +98,20 @@ class Client:
             outcome = Refused(Reason.INTERNAL)
         raise outcome
 
-    def answer(self, request: bytes, weights: Any, update: Update) -> bytes:
+    def answer(
+        self,
+        request: bytes,
+        weights: Any,
+        update: Update,
+        columns: Iterable[str] | None = None,
+    ) -> bytes:
         """The report that answers a request, charged and durable before it is returned.
 
         ``weights`` is a float32 or float64 array (d,), or its little-endian bytes; ``update`` is
         called with it, once, and only when nothing speaks against the request. A request that was
         answered before gets the same bytes again, and costs nothing. Where the policy has a
-        ``server_key`` the report is sealed for it, which gives other bytes each time.
+        ``server_key`` the report is sealed for it, which gives other bytes each time. ``columns``
+        are those of the owner's table that the update is made of, which a policy may ask for.
 
         Raises `Refused` with a fixed reason; then nothing has left the device. An update that
         fails, in whatever way (`SystemExit` too), counts as zeros, and what is not finite in it as
@@ -113,7 +120,7 @@ class Client:
         program, gets out of an update, without its text and its frames.
         """
         begin = time.monotonic()
-        outcome = self._outcome(request, weights, update)
+        outcome = self._outcome(request, weights, update, columns)
         # What an error collector could read from the frame of an error is gone.
         del request, weights, update
         rest = self.policy.least_seconds - (time.monotonic() - begin)
@@ -124,7 +131,7 @@ class Client:
         return outcome
 
     def _outcome(
-        self, request: bytes, weights: Any, update: Update
+        self, request: bytes, weights: Any, update: Update, columns: Iterable[str] | None
     ) -> bytes | Refused | KeyboardInterrupt:
         """The report or the refusal; what else may have been raised is dropped with its context."""
         theirs = np.geterr()
@@ -132,7 +139,8 @@ class Client:
             # A setting of this thread and context alone. Where floating point raises no flag there
             # is no warning, so there is no filter to set either: those are the whole process's.
             with np.errstate(all="ignore"):
-                return self._sealed(request, self._answer(request, weights, update, theirs))
+                report = self._answer(request, weights, update, columns, theirs)
+                return self._sealed(request, report)
         except Refused as refused:
             return refused.afresh()
         except KeyboardInterrupt:
@@ -146,9 +154,16 @@ class Client:
         return report if key is None else Sealing(bytes(request), key).seal(report)
 
     def _answer(
-        self, message: bytes, weights: Any, update: Update, settings: FloatSettings
+        self,
+        message: bytes,
+        weights: Any,
+        update: Update,
+        columns: Iterable[str] | None,
+        settings: FloatSettings,
     ) -> bytes:
         request = self._understood(message)
+        if self.policy.forbidden(columns) is not None:
+            raise Refused(Reason.NOT_ALLOWED)
         recipe = request.recipe
         # The weights first: whoever wants something of size d to be built must have sent as much.
         model = _checked_weights(weights, int(recipe.dim or 0), self.policy.weight_bound)

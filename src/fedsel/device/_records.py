@@ -147,7 +147,7 @@ class RawRecords:
         """
         if schema is None:
             allowed = "an update, a function of the weights: the task has no schema"
-            raise InvalidArgument("records", "records", allowed)
+            raise InvalidArgument("records", "RawRecords", allowed)
         label = self._label_column(schema)
         if isinstance(self._table, list):
             if not schema.named:

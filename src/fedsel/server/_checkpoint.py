@@ -298,7 +298,10 @@ class Checkpoint:
         if head is None or head[0] != _MAGIC or head[2] != hashlib.sha256(content).digest():
             raise CheckpointError("the checkpoint is damaged: restore a backup, or start a new run")
         if head[1] not in _READ:
-            raise CheckpointError(f"the checkpoint has version {head[1]}, not {_VERSION}")
+            raise CheckpointError(
+                f"the checkpoint has version {head[1]}, of which this fedsel reads {_READ}:"
+                " open it with the version of fedsel that wrote it"
+            )
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             recipe = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
             known = [] if head[1] == 1 else arrays["server"].tolist()

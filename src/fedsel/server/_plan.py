@@ -51,7 +51,10 @@ class ServerPlan:
 
     def __post_init__(self) -> None:
         check_count("nodes", self.nodes)
-        check_count("rounds_per_epoch", self.rounds_per_epoch, most=self.nodes)
+        rounds = check_count("rounds_per_epoch", self.rounds_per_epoch)
+        if rounds > self.nodes:
+            allowed = f"at most {self.nodes}, so that each round of an epoch has a client"
+            raise InvalidArgument("rounds_per_epoch", rounds, allowed)
         if self.norm is not None:
             check_positive("norm", self.norm)
         if self.records_per_node is not None:

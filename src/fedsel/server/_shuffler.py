@@ -179,9 +179,9 @@ class Shuffler:
                 values = (tag, asked.run, asked.round, size, secret)
                 self._database.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, NULL)", values)
             elif known.number > asked.round or known.over:
-                raise InvalidArgument("round", asked.round, "a round that is not over")
+                raise _wrong_round(asked, "a round that is not over")
             elif known.tag != tag:
-                allowed = "the same as when the round began, and so must the request"
+                allowed = "the key that the round began with, beside the same request"
                 raise InvalidArgument("server_key", server_key, allowed)
             self._forget(asked.run, asked.round)
 
@@ -199,7 +199,7 @@ class Shuffler:
         asked = Request.decode(request)
         known = self._from(asked)
         if known is None or known.number != asked.round or known.over:
-            raise InvalidArgument("round", asked.round, "a round that has begun and is not over")
+            raise _wrong_round(asked, "a round that `begin` has begun and that is not over")
         return known
 
     def receive(self, client: object, message: object) -> Verdict:
@@ -291,6 +291,10 @@ class Shuffler:
         """
         solution = Request.decode(request).recipe.build()
         return compose(solution, reports=self.n_min, epochs=epochs, delta=delta)
+
+
+def _wrong_round(asked: Request, allowed: str) -> InvalidArgument:
+    return InvalidArgument("request", f"for round {asked.round}", f"for {allowed}")
 
 
 def _name_bytes(client: object) -> bytes | None:

@@ -115,15 +115,16 @@ class Task:
     def __post_init__(self) -> None:
         check_kind("name", self.name, str)
         if not self.name or len(self.name) > 100 or not self.name.isprintable():
-            raise InvalidArgument("name", self.name, "a short text")
+            raise InvalidArgument("name", self.name, "1 … 100 characters that can be printed")
         if self.invitations not in get_args(Invitations):
             raise InvalidArgument("invitations", self.invitations, '"signed" or "open"')
         LinearModel(self.loss)
         self._check_records()
         if self.dim > MOST_DIM:
-            linear = self.schema is not None
-            name = "features" if linear else "dim"
-            raise InvalidArgument(name, self.dim - linear, f"at most {MOST_DIM - linear}")
+            if self.schema is None:
+                raise InvalidArgument("dim", self.dim, f"at most {MOST_DIM}")
+            allowed = f"fewer: they ask for {self.dim} weights, of at most {MOST_DIM}"
+            raise InvalidArgument("features", self.schema.feature_count, allowed)
         _ = self.begin  # reports whatever else is wrong before anything is served
 
     def _check_records(self) -> None:
@@ -343,7 +344,7 @@ def _table(kind: type[Any], name: str, values: object) -> Any:
 def _texts(name: str, values: object) -> tuple[str, ...]:
     listed = isinstance(values, list | tuple) and values
     if not listed or not all(isinstance(v, str) and v for v in values):  # type: ignore[attr-defined]
-        raise InvalidArgument(name, values, "a list of texts")
+        raise InvalidArgument(name, values, "a list of at least one text, none of them empty")
     return tuple(values)  # type: ignore[arg-type]
 
 

@@ -107,6 +107,13 @@ class Schema:
         """Whether columns have names, by which a table is read; else by their order."""
         return not isinstance(self.columns, int)
 
+    @property
+    def columns_used(self) -> tuple[str, ...] | None:
+        """The names of the columns that it reads, its label last; None where columns have none."""
+        if isinstance(self.columns, int):
+            return None
+        return (*self.columns, *([] if self.label is None else [self.label]))
+
     def _items(self) -> Iterator[tuple[str, Column]]:
         if isinstance(self.columns, int):
             return ((str(j), Number()) for j in range(self.columns))

@@ -129,7 +129,7 @@ class Reply:
         except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict):
-            raise Ended(Ending.NOT_UNDERSTOOD, "this is no JSON")
+            raise Ended(Ending.NOT_UNDERSTOOD, "its answer is no JSON")
         return values
 
     @property

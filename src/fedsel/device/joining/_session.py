@@ -193,6 +193,10 @@ class Session:
             client.earlier(offer.request.encode())
         except Refused as refused:  # before anything else is done for it
             _check_for_now(refused)
+        forbidden = client.policy.forbidden(_columns_of(offer.task))
+        if forbidden is not None:
+            detail = f"the policy of this device does not allow {forbidden}"
+            raise Ended(Ending.REFUSED, detail)
         work = self._work(offer.task, records)
         self._introduce(client, offer.task)
         while (message := self._open_request()) is not None:
@@ -273,7 +277,8 @@ class Session:
         if HTTPStatus.GONE in (weights.status, text.status):
             return None
         update = self._update(work, self._expected(text), request.round, dim)
-        return client.answer(message, self._expected(weights), update)
+        columns = _columns_of(self.offer().task)
+        return client.answer(message, self._expected(weights), update, columns)
 
     def _update(self, work: SuitedRecords | Update, text: bytes, number: int, dim: int) -> Update:
         """What to report in a round; what the service says about records is checked before."""
@@ -319,6 +324,11 @@ class Session:
         else:
             self._accepted += 1
             self._tell(f"round {number}: {verdict.value}")
+
+
+def _columns_of(task: Announcement) -> tuple[str, ...] | None:
+    """The columns of the owner's table that a task uses; None where it does not name them."""
+    return None if task.schema is None else task.schema.columns_used
 
 
 def _understood(message: bytes, task: Announcement) -> Request:
