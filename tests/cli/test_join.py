@@ -15,7 +15,7 @@ from fedsel.device._records import SuitedRecords
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 from tests.cli.support import FEDSEL, run_here, wait_for
-from tests.device.joining.support import CUT, Script, Server
+from tests.device.joining import CUT, Script, Server
 from tests.service.support import PATIENCE, Http, ServiceProcess, running
 from tests.service.test_running import certificate
 

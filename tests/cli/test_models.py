@@ -10,7 +10,7 @@ import pytest
 from fedsel.wire import Model
 from tests.cli.support import run_here
 from tests.clients import model_cases
-from tests.device.joining.support import Script, Server
+from tests.device.joining import Script, Server
 from tests.wire.support import onnx_inputs, onnx_outputs
 
 CASES = {what: (model, records) for what, model, records in model_cases.models()}

@@ -13,7 +13,7 @@ pytest.importorskip("starlette", reason="needs the extra fedsel[service]")
 
 from fedsel.cli import _serve_demo
 from fedsel.data import synthetic
-from fedsel.device.joining import Ended, Ending
+from fedsel.device import Ended, Ending
 from fedsel.service import Task
 from tests.cli.support import FEDSEL, marked, run_here, wait_for
 

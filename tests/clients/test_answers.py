@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fedsel.device import Client, Policy, RawRecords, join
-from fedsel.device.joining import _connection
+from fedsel.device import Client, Policy, RawRecords, _connection, join
 from tests.clients.test_js import CLIENT, _run, node  # noqa: F401
-from tests.device.joining.support import CUT, Script, Server
+from tests.device.joining import CUT, Script, Server
 
 CASES = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))["cases"]
 POLICY = Policy(lifetime=2.0, per_report=2.0, solutions=["RJ"], dimensions=[3])

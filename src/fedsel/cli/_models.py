@@ -18,7 +18,7 @@ from fedsel._internal.progress import patience
 from fedsel.cli._terminal import JsonOption, check_file, print_json
 from fedsel.data._cells import TABLES, cells
 from fedsel.data._tables import label_index
-from fedsel.device.joining import read_model
+from fedsel.device._models import read_model
 from fedsel.errors import InvalidArgument
 from fedsel.wire import Model, Number, Schema
 from fedsel.wire._columns import Cells, listed, numbers_of
@@ -70,9 +70,9 @@ def predict_command(
     check_file("--out", out)
     if data.suffix.lower() not in TABLES or not data.is_file():
         raise InvalidArgument("data", str(data), "a file that exists, .csv or .parquet")
-    with patience(f"reading {model}") as notify:
+    with patience(f"reading {model}"):
         known, schema = _predicting(model, ca)
-        notify(f"reading {data}")
+    with patience(f"reading {data}"):
         said = _ask(known, schema, data, label, header)
     scores = {} if said.labels is None else _scores(said, said.labels, schema, str(label))
     if out is not None:

@@ -21,8 +21,7 @@ from fedsel._internal.models import LinearModel, predict
 from fedsel._internal.progress import Bar
 from fedsel.cli._terminal import output, print_json, say_error
 from fedsel.data import Dataset, synthetic
-from fedsel.device import Client, Outcome, Policy, RawRecords, join
-from fedsel.device.joining import Ended, Ending
+from fedsel.device import Client, Ended, Ending, Outcome, Policy, RawRecords, join
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.pages import Table
 from fedsel.service import Task

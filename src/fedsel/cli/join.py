@@ -20,8 +20,7 @@ from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal
 
 if TYPE_CHECKING:
-    from fedsel.device import Policy, Session
-    from fedsel.device.joining import Offer
+    from fedsel.device import Offer, Policy, Session
 
 JOIN_EXAMPLE = (
     "Example: fedsel join https://example.org --data my.csv --label y --store ledger "
@@ -76,8 +75,7 @@ def join_command(
     Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
     on; what was paid for is sent again, and never paid for twice.
     """
-    from fedsel.device import Client, Policy, RawRecords, Session
-    from fedsel.device.joining import Ended
+    from fedsel.device import Client, Ended, Policy, RawRecords, Session
     from fedsel.statements._ledgers import with_contents
 
     with naming_option("--policy"):

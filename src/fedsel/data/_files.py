@@ -185,7 +185,10 @@ def _by_schema(path: Path, schema: Schema, label: str | int | None, header: bool
     """Records by their schema; those whose label is no class are left out, as devices do."""
     if schema.target_range is not None or schema.classes is None or len(schema.classes) != 2:
         given = schema.target_range or schema.classes
-        wanted = "two, in a schema for a data set; fedsel.sklearn learns several, and numbers, too"
+        wanted = (
+            "two, in a schema for a data set; FedSelClassifier(schema=…) learns several classes, "
+        )
+        wanted += "FedSelRegressor(schema=…) a number"
         raise InvalidArgument("classes", None if given is None else list(given), wanted)
     at = schema.label if label is None else label
     X: list[NDArray[np.float32]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, final
@@ -175,9 +175,29 @@ class Schema:
                 wanted = f"{self.columns} columns of numbers"
                 raise InvalidArgument("table", f"{rows.shape[1]} columns", wanted)
             return Number().encode(rows.reshape(-1)).reshape(rows.shape)
-        dates = {n for n, column in self.columns.items() if isinstance(column, Date)}
-        cells = table_cells(table, tuple(self.columns), names, dates)
-        return np.hstack([c.encode(cells[n]) for n, c in self.columns.items()])
+        return np.hstack([column.encode(cells) for column, cells in self._cells(table, names)])
+
+    def _cells(
+        self, table: Any, names: Sequence[str] | None
+    ) -> Iterator[tuple[Column, NDArray[Any]]]:
+        """Each column and its cells (n,)."""
+        columns = dict(self._items())
+        dates = {n for n, column in columns.items() if isinstance(column, Date)}
+        cells = table_cells(table, tuple(columns), names, dates)
+        return ((column, cells[name]) for name, column in columns.items())
+
+    def missing(self, table: Any) -> dict[str, NDArray[np.bool_]]:
+        """Which cells (n,) of each column count as missing: empty ones, and what cannot be read.
+
+        It is for who holds the records, to see whether a schema suits them: it tells about people.
+
+        >>> Schema({"pay": (0, 100)}).missing({"pay": ["17", "1,200", "N/A"]})
+        {'pay': array([False,  True,  True])}
+        """
+        if isinstance(self.columns, int):
+            raise InvalidArgument("columns", self.columns, "names, by which cells are told")
+        told = [replace(c, indicator=True).encode(x)[:, -1] for c, x in self._cells(table, None)]
+        return {name: cells == 1 for name, cells in zip(self.columns, told, strict=True)}
 
     # --- labels ---------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
  *
  * A report is charged and durable before it is sent, and the same bytes are sent until the service has
  * said what became of them. So a device that was killed in between sends them again when it is started
- * again, and pays once. It is the loop of `fedsel.device.joining` in Python: the same answers of a
+ * again, and pays once. It is the loop of `fedsel.device.Session` in Python: the same answers of a
  * service lead to the same requests, charges and endings.
  *
  * @typedef {import("../device/client.js").Client} Client

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fedsel._internal.settings import naming
-from fedsel.device.joining._connection import SECONDS, Connection, Ended, Tell
+from fedsel.device._connection import SECONDS, Connection, Ended, Tell
 from fedsel.errors import InvalidArgument
 from fedsel.wire import Model
 from fedsel.wire._model import MOST_MODEL_BYTES

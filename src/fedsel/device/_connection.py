@@ -81,7 +81,7 @@ class Patience:
     >>> patience = Patience(0.1)
     >>> patience.wait("busy", asked=1.0)
     Traceback (most recent call last):
-    fedsel.device.joining._connection.Ended: the service does not answer: busy
+    fedsel.device._connection.Ended: the service does not answer: busy
     """
 
     def __init__(self, seconds: float) -> None:

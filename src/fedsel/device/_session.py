@@ -18,10 +18,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 from fedsel.device._client import Client, Update
-from fedsel.device._entries import History
-from fedsel.device._policy import Reason, Refused
-from fedsel.device._records import RawRecords, SuitedRecords
-from fedsel.device.joining._connection import (
+from fedsel.device._connection import (
     SHORT,
     Connection,
     Ended,
@@ -32,6 +29,9 @@ from fedsel.device.joining._connection import (
     jittered,
     random_round,
 )
+from fedsel.device._entries import History
+from fedsel.device._policy import Reason, Refused
+from fedsel.device._records import RawRecords, SuitedRecords
 from fedsel.errors import InvalidArgument, check_kind, check_positive
 from fedsel.preparation._given import most_bytes
 from fedsel.wire import Announcement, InvalidMessage, RecordPipeline, Request, Verdict
