@@ -33,7 +33,6 @@ from fedsel.flower._session import (
     NoReports,
     Session,
     refusal_name,
-    released,
 )
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
@@ -314,7 +313,7 @@ class FedSelStrategy(Strategy):
             "rejected": record.rejected,
             "duplicate": record.duplicate,
             "late": record.late,
-            "epsilon": float(released(server.records, self.recipe.charge)[-1]),
+            "epsilon": self.history.rounds[-1].epsilon,
         }
         return self.arrays, MetricRecord(metrics)
 

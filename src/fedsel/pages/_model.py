@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,9 @@ _LEADING = re.compile(
     r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:(?:±|%|…|×|\().*|[a-zµ]{1,3}|[*†])?",
     re.IGNORECASE,
 )
+
+
+_WIDTH = re.compile(r'<svg\b[^>]*\bwidth="([0-9.]+)pt"')
 
 
 @dataclass(frozen=True)
@@ -191,11 +195,26 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing by matplotlib, its caption, and its alt text."""
+    """A drawing by matplotlib (`svg_of`), its caption, and its alt text."""
 
     svg: str
     caption: str
     alt: str
+
+    def __post_init__(self) -> None:
+        if _WIDTH.search(self.svg) is None:
+            raise InvalidArgument("svg", self.svg, "an SVG document with its width in points")
+
+    @property
+    def source(self) -> str:
+        """The drawing as the address of an image, which loads nothing."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}"
+
+    @property
+    def least_width(self) -> int:
+        """Half of its width, in pixels: where a page is narrower than that, the drawing scrolls."""
+        found = _WIDTH.search(self.svg)
+        return round(float(found[1]) * 96 / 72 / 2) if found else 0
 
 
 @dataclass(frozen=True)
