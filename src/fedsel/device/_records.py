@@ -117,7 +117,7 @@ class RawRecords:
 
     @classmethod
     def read(cls, path: str | Path, label: str | None = None) -> Self:
-        """From a .csv file in UTF-8 with names in its first line; ``label`` is one of them."""
+        """Read a .csv file in UTF-8 with names in its first line; ``label`` is one of them."""
         try:
             with Path(path).open(newline="", encoding="utf-8-sig") as file:
                 first = file.readline()
@@ -267,7 +267,7 @@ class SuitedRecords:
 
 
 def _rows(columns: list[Cells]) -> Cells:
-    """Columns side by side; those of different kinds as objects, so that true does not become 1."""
+    """Columns side by side; if their kinds differ, as objects, so that true does not become 1."""
     if len({cells.dtype for cells in columns}) == 1 and columns[0].dtype.kind != "M":
         return np.column_stack(columns)
     rows = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype=object)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Doubles = NDArray[np.float64]
 
 CONFIDENCE = 1.5
-"""By how many standard errors the reports must show that a way lowers the loss."""
+"""A way lowers the loss if the reports show that by this many standard errors."""
 _PLACES = np.linspace(0, 1, 101)
 
 

@@ -1,4 +1,4 @@
-"""Per-client gradients of any module by vmap, those of its linear layers in two factors.
+"""Per-client gradients of any module by vmap; linear layers keep theirs in two factors.
 
 While the loss of a client is computed, F.linear(x, W, b) of a trainable W and a single row x is
 taken as F.linear(x, W.detach(), b) + δ with δ = -0, which changes no bit of it. By the chain rule
@@ -24,7 +24,7 @@ from torch.func import grad, vmap
 from torch.overrides import TorchFunctionMode, has_torch_function
 
 Tensors = dict[str, torch.Tensor]
-"""By the name of a parameter."""
+"""Tensors by the name of a parameter."""
 ClientLoss = Callable[[Tensors, torch.Tensor, torch.Tensor], torch.Tensor]
 """loss(weights, x (s, …), y (s, …)) → the mean loss of one client, a scalar."""
 

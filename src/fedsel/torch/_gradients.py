@@ -141,7 +141,7 @@ class ClientUpdates:
         self.chunk = fits if chunk is None else check_count("chunk", chunk)
 
     def _made_up(self, seed: int) -> tuple[torch.Tensor, ...]:
-        """Records of two clients that nobody is: only shape and type are those of true ones."""
+        """Made-up records of two clients, with the shape and type of real ones."""
         x, y = self.records.like
         if x.is_floating_point():
             # In [0, 1): taken as numbers of words they are all 0, which every embedding has.
@@ -193,7 +193,7 @@ class ClientUpdates:
         self._weights = self._tensors(weights)
 
     def _tensors(self, weights: NDArray[np.float64]) -> dict[str, torch.Tensor]:
-        """A vector (d,) as the parameters that it is."""
+        """A vector (d,) split into the parameters of the module."""
 
         def own(place: slice, shape: torch.Size) -> torch.Tensor:
             # A copy, in float64 too: what a module does to its parameters stays with it.

@@ -45,7 +45,7 @@ class Inputs:
 
     @classmethod
     def of(cls, feature_range: Any, module: nn.Module, layout: Layout, X: torch.Tensor) -> Self:
-        """For records like those of X (n, …): of their shape alone, not of what is in them."""
+        """The scale for inputs of the shape of X (n, …); their values are not read."""
         shape = tuple(X.shape[1:])
         scale = _scale(feature_range, shape)
         layer = _only_reader(module, X)
@@ -75,7 +75,7 @@ class Inputs:
 
     @property
     def unprepared(self) -> Preparation:
-        """What is done to an input on its scale where nothing is learnt: nothing."""
+        """The preparation where nothing is learnt: inputs on their scale stay as they are."""
         return Preparation.plain(self.features, intercept=0.0, unit=False)
 
     def means(self, public_mean: Any) -> PublicMeans:

@@ -262,7 +262,7 @@ class Schema:
 
     @classmethod
     def of_dict(cls, values: Any) -> Self:
-        """From plain values, as JSON and TOML have them.
+        """The schema of plain values, as JSON and TOML have them.
 
         >>> Schema.of_dict({"columns": {"age": [0, 100]}}).columns
         {'age': Number(low=0.0, high=100.0, missing=None, indicator=False)}
