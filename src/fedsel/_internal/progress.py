@@ -100,7 +100,7 @@ def _in_threads(
 
 
 PATIENCE = 2.0
-"""Seconds without a word."""
+"""Seconds before long work shows how far it is."""
 _EVERY_ON_A_TERMINAL = 0.1
 """Seconds between two moves of a bar: work of many small units does not wait for it."""
 _EVERY_IN_A_LOG = 30.0

@@ -13,7 +13,7 @@ from typing import Any
 from fedsel.errors import InvalidArgument
 
 _LONG = re.compile(r"[0-9_]{4300}")
-"""Python reads no integer of so many digits."""
+"""Python refuses to parse an integer with this many digits."""
 
 
 def read_toml(argument: str, path: str | Path, **options: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def read_toml(argument: str, path: str | Path, **options: Any) -> dict[str, Any]
 
 
 def known_one(name: str, known: Collection[str], kind: str = "key") -> str:
-    """What a name should have been: one of those that are like it, or any.
+    """Say which known names an unknown one may have meant: similar ones, or all of them.
 
     >>> known_one("close-after", ["close_after", "clients"])
     'a known key, such as close_after'

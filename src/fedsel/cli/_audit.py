@@ -174,7 +174,7 @@ def _audited(subject: Any, target: str, **asked: Any) -> ProgramAudit:
 
 
 def find_function(target: str) -> Callable[..., Any]:
-    """The function that a user means; whatever is wrong with the name is said in a sentence."""
+    """Find the function that a name stands for; a wrong name is an error of one sentence."""
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
         raise InvalidArgument("TARGET", target, _EXPECTED)
@@ -195,7 +195,7 @@ def find_function(target: str) -> Callable[..., Any]:
 
 
 def _others(module: ModuleType, place: str, name: str) -> str:
-    """What is said where a name is missing: those that are there, the closest first."""
+    """List the names that exist, the closest first, for the error about a missing one."""
     own = [
         n for n, value in vars(module).items() if inspect.isroutine(value) and not n.startswith("_")
     ]

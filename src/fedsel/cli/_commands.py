@@ -19,14 +19,14 @@ from fedsel._internal.settings import known_one, naming, read_toml
 from fedsel.errors import InvalidArgument
 
 _CONFIG = "fedsel.config"
-"""Where the context of a command keeps the spelling of the keys of its configuration file."""
+"""The place in a command's context for the spelling of the keys in its configuration file."""
 _EXAMPLE = "Example: "
 _BETWEEN = "   ·   "
 """Between two examples of an epilog."""
 _WIDEST = 110
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 _LEFT = 28
-"""Letters of the longest name that has its text beside it."""
+"""The longest name, in letters, that has its text on the same line."""
 _ALIASES = {
     "d": "dim",
     "how": "scale",

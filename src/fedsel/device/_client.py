@@ -316,7 +316,7 @@ def evaluated(
 
 
 def saturated(values: NDArray[Any], factor: float = 1.0) -> NDArray[np.float32]:
-    """Finite float32 of numbers times a factor: NaN becomes 0, what is too large the largest."""
+    """Numbers times a factor as finite float32: NaN becomes 0, an overflow the largest number."""
     scaled = values.astype(np.float64) * factor
     finite = np.nan_to_num(scaled, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
     return np.clip(finite, -_LARGEST, _LARGEST).astype(np.float32)

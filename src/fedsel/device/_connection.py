@@ -123,7 +123,7 @@ class Reply:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The object in the body; what holds none ends the session."""
+        """The JSON object in the body; a body without one ends the session."""
         try:
             values = json.loads(self.body)
         except (ValueError, RecursionError):

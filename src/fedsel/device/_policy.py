@@ -27,7 +27,7 @@ from fedsel.wire._request import MOST_TEXT_BYTES, Intent, check_text
 
 _MOST = (1 << 32) - 1
 _MOST_DIGITS = 300
-"""Of a number in a policy; its exponent is no larger."""
+"""The most digits of a number in a policy, and its largest exponent."""
 
 
 class Reason(Enum):

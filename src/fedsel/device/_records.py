@@ -17,13 +17,13 @@ from typing import Any, Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsel._internal.delimited import delimited_rows, header_fault
 from fedsel._internal.models import CLASSIFYING, REGRESSING, LinearModel, Loss, MulticlassModel
 from fedsel.errors import InvalidArgument, InvalidData, check_kind, check_vectors
 from fedsel.preparation import Plan, Preparation
 from fedsel.wire import RecordPipeline, Schema
-from fedsel.wire._columns import Cells, all_cells, as_cells, header_fault, is_record_list, listed
+from fedsel.wire._columns import Cells, all_cells, as_cells, is_record_list, listed
 
-_DELIMITERS = ",;\t|"
 _CELLS_AT_A_TIME = 1 << 20
 Doubles = NDArray[np.float64]
 LinearUpdate = Callable[[NDArray[np.floating]], NDArray[np.floating]]
@@ -117,19 +117,16 @@ class RawRecords:
 
     @classmethod
     def read(cls, path: str | Path, label: str | None = None) -> Self:
-        """From a .csv file in UTF-8 with names in its first line; ``label`` is one of them."""
+        """Read a .csv file in UTF-8 with names in its first line; ``label`` is one of them."""
         try:
             with Path(path).open(newline="", encoding="utf-8-sig") as file:
-                first = file.readline()
-                delimiter = max(_DELIMITERS, key=first.count)
-                file.seek(0)
-                rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+                rows = [*delimited_rows(file)]
         except OSError as error:
             raise InvalidArgument("data", str(path), f"a file ({error.strerror})") from None
         except (UnicodeDecodeError, csv.Error):
             raise InvalidArgument("data", str(path), "a CSV file, saved as UTF-8") from None
         names = [name.strip() for name in rows[0]] if rows else []
-        fault = header_fault(names) if names else "it is empty"
+        fault = header_fault(names)
         if fault is not None:
             wanted = f"a CSV file with a first line of different names ({fault})"
             raise InvalidArgument("data", str(path), wanted)
@@ -267,7 +264,7 @@ class SuitedRecords:
 
 
 def _rows(columns: list[Cells]) -> Cells:
-    """Columns side by side; those of different kinds as objects, so that true does not become 1."""
+    """Columns side by side; if their kinds differ, as objects, so that true does not become 1."""
     if len({cells.dtype for cells in columns}) == 1 and columns[0].dtype.kind != "M":
         return np.column_stack(columns)
     rows = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype=object)

@@ -154,7 +154,7 @@ class Session:
         return self.offer()
 
     def _open_request(self) -> bytes | None:
-        """What devices are asked now; None when the run is over."""
+        """The request of the open round; None when the run is over."""
         path = "/v1/rounds/open/request"
         reply = self._connection.ask(path, MOST_REQUEST_BYTES, keep="request")
         return None if reply.status == HTTPStatus.GONE else self._expected(reply)
@@ -221,7 +221,7 @@ class Session:
         return records  # type: ignore[no-any-return]
 
     def _introduce(self, client: Client, task: Announcement) -> None:
-        """See that the service will take reports of this device, before one is paid for."""
+        """Check that the service takes reports of this device, before one is paid for."""
         if self._token is None and task.invitations == "open":
             # The same after a restart, else one report might count twice; another in every run.
             identity = client.history().identity
@@ -354,7 +354,7 @@ def _check_for_now(refused: Refused) -> None:
 
 
 def _check_more_to_do(client: Client, request: Request) -> None:
-    """End once the last epoch has all that this device gives."""
+    """End once this device has given all its reports of the last epoch."""
     if request.epoch < request.recipe.epochs - 1:
         return
     per_epoch = client.policy.reports_per_epoch

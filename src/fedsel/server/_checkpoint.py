@@ -46,7 +46,7 @@ _READ = (1, 2)
 later, as did purpose and recipient; they are in a checkpoint only where a run has some."""
 _NOTHING_STATED = Intent()
 _AT_SERVER = ("averaging", "reg", "spread", "centre")
-"""What of a recipe is the server's alone; files of earlier versions end before the last two."""
+"""The fields of a recipe for the server alone; earlier versions of files lack the last two."""
 SEAL_BYTES = _HEAD.size
 """The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
 
@@ -149,7 +149,7 @@ class Checkpoint:
         intent: Intent = _NOTHING_STATED,
         given: GivenPreparation | None = None,
     ) -> Self:
-        """Before the first round of a new run, with these weights or zeros.
+        """The checkpoint before the first round of a new run, with these weights or zeros.
 
         >>> from fedsel import Recipe, PublicFacts, resolve_auto
         >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(dim=8, clients=100, rounds=2))
@@ -192,7 +192,7 @@ class Checkpoint:
         """What must not change while the run goes on: what was given, and what follows from it."""
         plan = {} if self.plan is None else {f"plan.{k}": v for k, v in vars(self.plan).items()}
         known, given = plan.get("plan.known"), self.given
-        public = {"public_mean": None if known is None else known.values}
+        public = {} if known is None else {"public_mean": f"{known.values} on the scale [−1, 1]"}
         if given is not None:
             public[given.argument] = str(given)
         # How a recipe was come to is not kept.

@@ -186,7 +186,7 @@ class Shuffler:
             self._forget(asked.run, asked.round)
 
     def _from(self, asked: Request) -> _Round | None:
-        """The first round of a run from the requested one on."""
+        """The first round of a run that is not before the requested one."""
         where = "run = ? AND number >= ? ORDER BY number LIMIT 1"
         return self._found(where, asked.run, asked.round)
 
@@ -203,7 +203,7 @@ class Shuffler:
         return known
 
     def receive(self, client: object, message: object) -> Verdict:
-        """Take the message of a client, durable on return; never raises for what they are.
+        """Take the message of a client, durable on return; never raises for its content.
 
         ``client`` is a text, a number or bytes that the transport vouches for. A client counts once
         in a round, whatever it sends; what comes after the release is late.
@@ -298,7 +298,7 @@ def _wrong_round(asked: Request, allowed: str) -> InvalidArgument:
 
 
 def _name_bytes(client: object) -> bytes | None:
-    """A name in bytes, one way for each; None if it is none."""
+    """The unique bytes of a name; None if it is no name."""
     if isinstance(client, str) and client:
         return b"s" + client.encode("utf-8", "surrogatepass")
     if isinstance(client, bytes) and client:

@@ -27,7 +27,7 @@ from fedsel.wire._contract import Invitations, check_labels
 
 _OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "requested_solution"]
 _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
-"""What the layers below call that which the file calls otherwise."""
+"""Names that the layers below use for keys of the file."""
 _SHORT = ("features", "labels", "target_range")
 """Keys that are a short way to write a schema."""
 MOST_DIM = 1 << 27
@@ -150,7 +150,7 @@ class Task:
             self._check_alone()
 
     def _check_alone(self) -> None:
-        """Refuse what else says how records are prepared, beside a model to start with."""
+        """Refuse other settings for preparing records, beside a model to start with."""
         given = {"public_mean": self.public_mean, "public_rows": self.public_rows}
         given |= {n: getattr(self.recipe, n) or None for n in ("centre", "spread")}
         for name, value in given.items():

@@ -13,6 +13,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.delimited import first_twice
 from fedsel._internal.settings import naming, naming_file, read_toml
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.mechanisms._base import MAX_DIMENSION
@@ -23,7 +24,6 @@ from fedsel.wire._columns import (
     Number,
     as_cells,
     each,
-    first_twice,
     level_texts,
     listed,
     matcher,
@@ -262,7 +262,7 @@ class Schema:
 
     @classmethod
     def of_dict(cls, values: Any) -> Self:
-        """From plain values, as JSON and TOML have them.
+        """The schema of plain values, as JSON and TOML have them.
 
         >>> Schema.of_dict({"columns": {"age": [0, 100]}}).columns
         {'age': Number(low=0.0, high=100.0, missing=None, indicator=False)}
