@@ -185,11 +185,12 @@ def _by_schema(path: Path, schema: Schema, label: str | int | None, header: bool
     """Records by their schema; those whose label is no class are left out, as devices do."""
     if schema.target_range is not None or schema.classes is None or len(schema.classes) != 2:
         given = schema.target_range or schema.classes
-        wanted = (
-            "two, in a schema for a data set; FedSelClassifier(schema=…) learns several classes, "
-        )
+        wanted = "two, in a schema for a data set; FedSelClassifier(schema=…) learns several, "
         wanted += "FedSelRegressor(schema=…) a number"
         raise InvalidArgument("classes", None if given is None else list(given), wanted)
+    for name, ends in zip(schema.features, schema.bounds.tolist(), strict=True):
+        if np.isfinite(ends).all() and np.abs(ends).max() > np.finfo(np.float32).max:
+            raise InvalidArgument(f"columns.{name}.range", ends, "within ±3.4e38 in a data set")
     at = schema.label if label is None else label
     X: list[NDArray[np.float32]] = []
     y: list[NDArray[np.float64]] = []
@@ -199,6 +200,9 @@ def _by_schema(path: Path, schema: Schema, label: str | int | None, header: bool
         X.append(_encoded(schema, block)[~np.isnan(codes)])
         y.append(codes[~np.isnan(codes)])
     low, high = schema.classes
+    if not sum(map(len, y)):
+        allowed = "those of the label column, in which no record has one of them"
+        raise InvalidArgument("classes", [low, high], allowed)
     bounds = schema.bounds if np.isfinite(schema.bounds).any() else None
     signs = (2 * np.concatenate(y) - 1).astype(np.int8)
     return Dataset(path.stem, np.concatenate(X), signs, schema.features, bounds, (low, high))

@@ -116,6 +116,24 @@ class Gradients:
         return gradients
 
 
+def entries_of(loss: Callable[..., torch.Tensor], weights: Tensors, *records: torch.Tensor) -> int:
+    """The entries of all tensors on the way to one client's loss, from records (n, s, …).
+
+    >>> weights, x = {"w": torch.ones(3)}, torch.ones(2, 1, 3)
+    >>> entries_of(lambda weights, x: (x * weights["w"]).sum(), weights, x)  # a product, a sum
+    4
+    """
+    watches = []
+
+    def watched(*own: torch.Tensor) -> torch.Tensor:
+        watches.append(watch := _Watch(weights, {}))
+        with watch:
+            return loss(weights, *own)
+
+    vmap(watched)(*records)
+    return watches[0].entries
+
+
 class _Watch(TorchFunctionMode):  # type: ignore[misc]
     """Sees the functions of torch that a loss calls, and moves weights out of linear layers.
 
