@@ -75,6 +75,9 @@ def test_parquet_keeps_what_is_missing_and_the_clock_of_a_time_zone(tmp_path):
     data = read(path, schema=Schema(columns, label="vote", classes=["0", "1"]))
     wanted = [[1, 0, 31, 0, 2024, 0], [0, 0, 50, 1, 2015, 1], [0, 1, 60, 0, 2010, 0]]
     assert data.X.tolist() == wanted
+    undeclared = Schema({"day": (0, 1)}, label="vote", classes=["0", "1"])
+    with pytest.raises(InvalidArgument, match=r"column = 'day': .*its type is Datetime"):
+        read(path, schema=undeclared)
 
 
 def test_columns_by_position(tmp_path):

@@ -76,7 +76,7 @@ def predict_command(
         said = _ask(known, schema, data, label, header)
     scores = {} if said.labels is None else _scores(said, said.labels, schema, str(label))
     if out is not None:
-        with out.open("w", newline="", encoding="utf-8") as file:
+        with patience(f"writing {out}"), out.open("w", newline="", encoding="utf-8") as file:
             _write(said, file)
     elif not as_json:
         _write(said, sys.stdout)

@@ -206,7 +206,10 @@ def signs(y: Any, positive: Label | None = None) -> tuple[NDArray[np.int8], tupl
     classes, codes = np.unique(values, return_inverse=True)
     if len(classes) != 2:
         shown = ", ".join(map(_text, classes[:4])) + (", …" if len(classes) > 4 else "")
-        raise InvalidArgument("y", f"{len(classes)} classes ({shown})", "two classes")
+        allowed = (
+            "two classes; FedSelClassifier learns several, and a schema's two leave others out"
+        )
+        raise InvalidArgument("y", f"{len(classes)} classes ({shown})", allowed)
     names = (_text(classes[0]), _text(classes[1]))
     high = 1
     if positive is not None:

@@ -25,7 +25,9 @@ from fedsel.data._cells import (
 from fedsel.data._dataset import Dataset, Label, from_arrays
 from fedsel.data._tables import (
     DATES,
+    DECORATED,
     MAX_LEVELS,
+    PLAINLY,
     Column,
     Numbers,
     Texts,
@@ -173,7 +175,12 @@ class _ColumnReader:
         if self._numbers is not None:
             return Numbers(self._name, np.concatenate(self._numbers))
         levels = sorted(self._levels)
-        if self._codes is None or all(map(DATES.fullmatch, filter(None, levels))):
+        filled = [*filter(None, levels)]
+        if self._codes is not None and all(map(DECORATED.fullmatch, filled)):
+            raise InvalidArgument(
+                "column", self._name, f"removed, or its numbers written {PLAINLY}"
+            )
+        if self._codes is None or all(map(DATES.fullmatch, filled)):
             wanted = f"numbers, or texts of at most {MAX_LEVELS} levels that are no dates"
             raise needs_schema(self._name, wanted)
         places = np.empty(len(levels), np.int32)
