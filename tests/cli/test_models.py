@@ -15,6 +15,7 @@ from tests.wire.support import onnx_inputs, onnx_outputs
 
 CASES = {what: (model, records) for what, model, records in model_cases.models()}
 MESSY = "dates, categories, prior and mixing"
+UNREAD = "seen: 4 of 6 cells are empty or cannot be read\n"
 LABELS = ["yes", "no", "?", "no", "yes", ""]
 
 
@@ -54,14 +55,15 @@ def test_labels_say_how_good_it_is(folder):
     pairs = np.sign(margins[y][:, None] - margins[~y])
     auc = float((pairs + 1).mean() / 2)
     done = predict(folder, "--label", "y")
-    assert done.stderr == f"accuracy {right:.4f}, AUC {auc:.4f} of 4 of 6 records\n"
+    assert done.stderr == f"accuracy {right:.4f}, AUC {auc:.4f} of 4 of 6 records\n{UNREAD}"
     assert done.stdout == predict(folder).stdout
     done = predict(folder, "--label", "-1", "--out", "said.csv")
-    assert done == (f"accuracy {right:.4f}, AUC {auc:.4f} of 4 of 6 records\n", "")
+    assert done == (f"accuracy {right:.4f}, AUC {auc:.4f} of 4 of 6 records\n", UNREAD)
     assert (folder / "said.csv").read_text(encoding="utf-8") == predict(folder).stdout
     told = json.loads(predict(folder, "--label", "y", "--json").stdout)
     assert told == {
         "records": 6,
+        "missing": {"age": 3, "income": 2, "job": 1, "since": 2, "seen": 4},
         "scored": 4,
         "accuracy": right,
         "auc": auc,
@@ -70,7 +72,7 @@ def test_labels_say_how_good_it_is(folder):
         "probabilities": model.predict_proba(records).tolist(),
     }
     short = json.loads(predict(folder, "--label", "y", "--json", "--out", "said.csv").stdout)
-    assert short == {name: told[name] for name in ("records", "scored", "accuracy", "auc")}
+    assert short == {n: told[n] for n in ("records", "missing", "scored", "accuracy", "auc")}
 
 
 def test_numbers_and_their_r2(folder):

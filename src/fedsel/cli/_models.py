@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,11 +82,17 @@ def predict_command(
     elif not as_json:
         _write(said, sys.stdout)
     if as_json:
-        print_json({"records": len(said.margins), **scores, **({} if out else said.to_dict())})
-    elif scores:
+        facts = {"records": len(said.margins), "missing": said.missing, **scores}
+        print_json(facts | ({} if out else said.to_dict()))
+        return
+    if scores:
         figures = [f"{_WORDS[n]} {x:.4f}" for n, x in scores.items() if n in _WORDS]
         line = f"{', '.join(figures)} of {scores['scored']:,} of {len(said.margins):,} records"
         typer.echo(line, err=out is None)
+    for name, count in said.missing.items():
+        if 2 * count > len(said.margins):  # a date in another format, perhaps
+            line = f"{name}: {count:,} of {len(said.margins):,} cells are empty or cannot be read"
+            typer.echo(printable(line), err=True)
 
 
 def export_command(
@@ -140,6 +147,8 @@ class _Said:
     model: Model
     margins: NDArray[np.float64]
     labels: Cells | None
+    missing: Mapping[str, int]
+    """Of each named column, the cells that are empty or cannot be read."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -170,16 +179,19 @@ class _Said:
 
 def _ask(model: Model, schema: Schema, data: Path, label: str | None, header: bool | None) -> _Said:
     """What a model says of a file, some thousand records at a time."""
-    margins, labels = [], []
+    margins, labels, missing = [], [], Counter[str]()
     for block in cells(data, lambda names: label and label_index(names, label), header=header):
         table: Any = block
         if label is not None:
             names = list(block)
             labels.append(block.pop(names[label_index(names, label)]))
-        if not schema.named:
+        if schema.named:
+            missing.update({n: int(cells.sum()) for n, cells in schema.missing(block).items()})
+        else:
             table = np.column_stack([*block.values()])
         margins.append(model.margins(table))
-    return _Said(model, np.concatenate(margins), np.concatenate(labels) if labels else None)
+    given = np.concatenate(labels) if labels else None
+    return _Said(model, np.concatenate(margins), given, missing)
 
 
 def _scores(said: _Said, labels: Cells, schema: Schema, label: str) -> dict[str, float]:
