@@ -138,7 +138,11 @@ def test_it_asks_on_a_terminal_alone(folder, monkeypatch):
     [
         (["--label", "z"], 2, "--label = 'z': must be a column of"),
         (["--data", "nothing.csv"], 2, "--data = 'nothing.csv': must be a file"),
-        (["--lifetime", "1", "--policy", "{folder}/policy.toml"], 2, "--policy = "),
+        (
+            ["--lifetime", "1", "--policy", "{folder}/policy.toml"],
+            2,
+            "--lifetime = 1.0: must be om",
+        ),
         (["--per-report", "1"], 2, "--per-report = 1.0: must be omitted with --policy"),
         (["--lifetime", "-1"], 2, "--lifetime = -1.0: must be a number > 0"),
         (["--token", "x"], 2, "must be omitted with --token"),

@@ -1,5 +1,7 @@
 """The cells of a file as they are, and data sets by a public schema."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,6 +45,15 @@ def test_cells_are_texts_block_by_block(table, monkeypatch):
     assert blocks[1]["age"].tolist() == ["1", "n/a"]
 
 
+def test_more_than_two_classes_are_numbers(table):
+    data = read(table, schema=Schema(SCHEMA.columns, label="vote", classes=["?", "no", "yes"]))
+    assert (data.y.tolist(), data.classes) == ([2, 1, 0, 1], ("?", "no", "yes"))
+    assert data.scaled("private").with_intercept().y.tolist() == data.y.tolist()
+    for wrong in ([0, 1, 2, 3], [-1, 0, 1, 2], [0.0, 1.0, 2.0, 1.0], [0, 1]):
+        with pytest.raises(InvalidArgument, match=r"y = .*: must be .* whole numbers in 0 … 2"):
+            replace(data, y=np.array(wrong))
+
+
 @pytest.mark.parametrize("rows", [1, 2, 1000])
 def test_a_data_set_by_its_schema(table, rows, monkeypatch):
     """Records whose label is no class are left out; blanks, dates and levels follow the schema."""
@@ -65,6 +76,21 @@ def test_parquet_equals_csv(table, tmp_path):
     assert (read(path, schema=SCHEMA).X == read(table, schema=SCHEMA).X).all()
 
 
+def test_parquet_keeps_what_is_missing_and_the_clock_of_a_time_zone(tmp_path):
+    path = tmp_path / "own.parquet"
+    day = pd.to_datetime(["2024-05-01", None, "2010-12-31"]).tz_localize("Pacific/Auckland")
+    job, age = pd.Categorical(["cook", None, "smith"]), pd.Categorical([31, None, 60])
+    pd.DataFrame({"job": job, "age": age, "day": day, "vote": [0, 1, 1]}).to_parquet(path)
+    columns = {"job": ["cook", "smith"], "age": {"range": (0, 100), "indicator": True}}
+    columns["day"] = {"date": ["year"], "range": ("2000-01-01", "2030-12-31"), "indicator": True}
+    data = read(path, schema=Schema(columns, label="vote", classes=["0", "1"]))
+    wanted = [[1, 0, 31, 0, 2024, 0], [0, 0, 50, 1, 2015, 1], [0, 1, 60, 0, 2010, 0]]
+    assert data.X.tolist() == wanted
+    undeclared = Schema({"day": (0, 1)}, label="vote", classes=["0", "1"])
+    with pytest.raises(InvalidArgument, match=r"column = 'day': .*its type is Datetime"):
+        read(path, schema=undeclared)
+
+
 def test_columns_by_position(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("1,2,0\n3,,1\n", encoding="utf-8")
@@ -76,13 +102,13 @@ def test_columns_by_position(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"classes": ["yes", "no", "?"]}, "classes = .* must be two, .*fedsel.sklearn"),
-        ({"classes": None}, "classes = None: must be two"),
-        ({"classes": None, "target_range": (0, 1)}, "must be two"),
+        ({"classes": None}, "classes = None: must be a list, in a schema for a data set"),
+        ({"classes": None, "target_range": (0, 1)}, "FedSelRegressor.* learns a number"),
         ({"label": None}, "label = None: must be the name or number"),
         ({"label": "votes"}, "label = 'votes'.*such as vote"),
         ({"columns": {"jobs": ["cook"]}}, "column = 'jobs': .*do you mean job?"),
-        ({"classes": ["a", "b"]}, "shape"),
+        ({"classes": ["a", "b"]}, "classes = .* in which no record has one of them"),
+        ({"columns": {"age": (0, 1e39)}}, "columns.age.range = .*within ±3.4e38 in a data set"),
     ],
 )
 def test_wrong_schemas(table, changed, words):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypedDict, final
+from typing import Any, final
 
 from fedsel._internal.progress import note
 from fedsel.advising._moments import moments
@@ -256,13 +256,6 @@ class CentralAdvice:
         }
 
 
-class _Goal(TypedDict):
-    epsilon: float
-    delta: float
-    reports: int
-    epochs: int
-
-
 def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: float) -> Advice:
     """Give advice for a central goal, with and without a shuffler."""
     goal, local, proofs = _goal(asked, epsilon, delta), dict[str, float](), {}
@@ -299,7 +292,7 @@ def _rounds(count: int) -> str:
     return f"{count} round{'s' * (count > 1)}"
 
 
-def _goal(asked: Asked, epsilon: float, delta: float) -> _Goal:
+def _goal(asked: Asked, epsilon: float, delta: float) -> dict[str, Any]:
     return {"epsilon": epsilon, "delta": delta, "reports": asked.reports, "epochs": asked.epochs}
 
 

@@ -96,11 +96,6 @@ class ProgramAudit:
     seed: int
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """The lower bound of the event's probability for one input, the upper for the other."""
-        return self.finding.bounds
-
-    @property
     def refuted(self) -> bool:
         """Whether the claim is false, by the exact loss or else by the experiment."""
         if self.exact is not None and self.finding.delta == 0:

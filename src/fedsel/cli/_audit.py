@@ -7,6 +7,7 @@ import difflib
 import inspect
 import json
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -42,12 +43,9 @@ EXAMPLE = (
     "   ·   fedsel audit noise.py:laplace --epsilon 1 --range 0 1 --json"
     "   ·   fedsel audit TT-Duchi --import my_solutions.py --epsilon 1 --dim 3"
 )
-_NOT_REPEATED = ("target", "html", "as_json", "seed")
-"""Parameters that the command to repeat an audit has elsewhere, or not at all."""
 
 
 def audit(
-    ctx: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -135,7 +133,8 @@ def audit(
         subject, seeded = as_program(find_function(target), target, parameters)
         asked["float_bits"] = not values_only
     found = _audited(subject, target, **asked)
-    command = _command(ctx, target, found.seed if seeded else None)
+    to_repeat = ["--seed", str(found.seed)] if seeded and seed is None else []
+    command = shlex.join(["fedsel", *sys.argv[1:], *to_repeat])
     if html is not None:
         from fedsel.auditing.finding_page import finding_page
         from fedsel.pages import write_page
@@ -147,24 +146,6 @@ def audit(
         _print(found, target, command, html)
     if found.refuted:
         raise typer.Exit(1)
-
-
-def _command(ctx: typer.Context, target: str, seed: int | None) -> str:
-    """The command line that repeats an audit; a function with draws of its own has no seed."""
-    words = ["fedsel", "audit", target]
-    for parameter in ctx.command.params:
-        value = ctx.params.get(str(parameter.name))
-        if parameter.name in _NOT_REPEATED or value in (None, False, parameter.default):
-            continue
-        option = max(parameter.opts, key=len)
-        if value is True:
-            words.append(option)
-        elif getattr(parameter, "multiple", False):
-            words += [word for item in value for word in (option, item)]
-        else:
-            several = value if isinstance(value, tuple) else (value,)
-            words += [option, *(f"{x:g}" if isinstance(x, float) else str(x) for x in several)]
-    return shlex.join([*words, *(() if seed is None else ("--seed", str(seed)))])
 
 
 def _solution(
@@ -293,8 +274,8 @@ def _inputs(inputs: str | None, within: tuple[float, float] | None, dim: int | N
         raise InvalidArgument(
             "--inputs",
             None,
-            "the values that a person may have, such as '[0, 1]', or set --range LOW HIGH: the "
-            "claim is about any two of them",
+            "a list of values that people may have, such as '[0, 1]', unless you set --range LOW "
+            "HIGH: the claim is about any two of them",
         )
     return values_within(*within, dim)
 
@@ -330,7 +311,7 @@ def as_record(found: ProgramAudit, target: str, command: str) -> dict[str, Any]:
         "event": finding.words,
         "hits": list(finding.hits),
         "trials": finding.trials,
-        "probability_bounds": list(found.bounds),
+        "probability_bounds": list(finding.bounds),
         "exact": None
         if exact is None
         else {

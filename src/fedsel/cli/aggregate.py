@@ -69,7 +69,7 @@ def aggregate(
     terminal.check_file("--out", out)
     parts = len(parts_of(reports, form.size))
     if out is not None and out.exists() and (not out.is_file() or any(map(out.samefile, reports))):
-        raise InvalidArgument("--out", str(out), "a new file, none of the reports")
+        raise InvalidArgument("--out", str(out), "a file, and none of the reports")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
     begin, rejected, rows = time.monotonic(), 0, []
     bar = Bar(parts, "adding up")

@@ -80,12 +80,11 @@ def join_command(
 
     with naming_option("--policy"):
         limits = None if policy is None else Policy.load(policy)
-    if (limits is None) == (lifetime is None):
-        raise InvalidArgument(
-            "--policy", policy and str(policy), "a file, unless you set --lifetime"
-        )
-    if limits is not None and per_report is not None:
-        raise InvalidArgument("--per-report", per_report, "omitted with --policy")
+    if limits is None and lifetime is None:
+        raise InvalidArgument("--policy", None, "a file, unless you set --lifetime")
+    for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
+        if limits is not None and value is not None:
+            raise InvalidArgument(option, value, "omitted with --policy")
     for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
         if value is not None:
             check_epsilon(option, value)

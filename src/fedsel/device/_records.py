@@ -17,13 +17,13 @@ from typing import Any, Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsel._internal.delimited import delimited_rows, header_fault
 from fedsel._internal.models import CLASSIFYING, REGRESSING, LinearModel, Loss, MulticlassModel
 from fedsel.errors import InvalidArgument, InvalidData, check_kind, check_vectors
 from fedsel.preparation import Plan, Preparation
 from fedsel.wire import RecordPipeline, Schema
-from fedsel.wire._columns import Cells, all_cells, as_cells, header_fault, is_record_list, listed
+from fedsel.wire._columns import Cells, all_cells, as_cells, is_record_list, listed
 
-_DELIMITERS = ",;\t|"
 _CELLS_AT_A_TIME = 1 << 20
 Doubles = NDArray[np.float64]
 LinearUpdate = Callable[[NDArray[np.floating]], NDArray[np.floating]]
@@ -120,16 +120,13 @@ class RawRecords:
         """Read a .csv file in UTF-8 with names in its first line; ``label`` is one of them."""
         try:
             with Path(path).open(newline="", encoding="utf-8-sig") as file:
-                first = file.readline()
-                delimiter = max(_DELIMITERS, key=first.count)
-                file.seek(0)
-                rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+                rows = [*delimited_rows(file)]
         except OSError as error:
             raise InvalidArgument("data", str(path), f"a file ({error.strerror})") from None
         except (UnicodeDecodeError, csv.Error):
             raise InvalidArgument("data", str(path), "a CSV file, saved as UTF-8") from None
         names = [name.strip() for name in rows[0]] if rows else []
-        fault = header_fault(names) if names else "it is empty"
+        fault = header_fault(names)
         if fault is not None:
             wanted = f"a CSV file with a first line of different names ({fault})"
             raise InvalidArgument("data", str(path), wanted)

@@ -15,10 +15,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, final
 
-from fedsel._internal.settings import check_keys
+from fedsel._internal.settings import check_keys, check_omitted
 from fedsel.device import Client, Policy
 from fedsel.errors import InvalidArgument, check_count, check_kind
-from fedsel.flower._messages import NO_SETTINGS, WRONG_POLICY, WRONG_SETTINGS
+from fedsel.flower._messages import NodeRefusal
 
 PREFIX = "fedsel-"
 NODES_VARIABLE = "FEDSEL_FLOWER_NODES"
@@ -35,7 +35,7 @@ class WrongSettings(InvalidArgument):
     """A wrong setting: the message is for the owner, the fixed ``sentence`` for the server."""
 
     def __init__(
-        self, name: str, value: object, allowed: str, sentence: str = WRONG_SETTINGS
+        self, name: str, value: object, allowed: str, sentence: str = NodeRefusal.WRONG_SETTINGS
     ) -> None:
         super().__init__(name, value, allowed)
         self.sentence = sentence
@@ -63,8 +63,8 @@ class Node:
     create: bool = False
 
     def __post_init__(self) -> None:
-        if self.policy.server_key is not None:  # each report would be charged in vain
-            raise InvalidArgument("server_key", self.policy.server_key, "omitted on Flower")
+        # Each report would be charged in vain.
+        check_omitted("omitted on Flower", server_key=self.policy.server_key)
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Node:
@@ -78,7 +78,7 @@ class Node:
             return cls._simulated(_path(NODES_VARIABLE, folder), config)
         if "store" not in own:
             allowed = "set in the node_config of this node"
-            sentence = WRONG_SETTINGS if own else NO_SETTINGS
+            sentence = NodeRefusal.WRONG_SETTINGS if own else NodeRefusal.NO_SETTINGS
             raise WrongSettings(f"{PREFIX}store", None, allowed, sentence)
         witness = own.get("witness")
         create = own.get("create", False)
@@ -123,7 +123,9 @@ def _checked(make: Callable[[Any], Policy], given: object) -> Policy:
     try:
         return make(given)
     except InvalidArgument as error:
-        raise WrongSettings(error.name, error.value, error.allowed, WRONG_POLICY) from None
+        raise WrongSettings(
+            error.name, error.value, error.allowed, NodeRefusal.WRONG_POLICY
+        ) from None
 
 
 def _count(text: str) -> int:

@@ -18,20 +18,15 @@ from fedsel._internal.paths import make_folder
 from fedsel.device import Reason
 from fedsel.errors import InvalidArgument
 from fedsel.flower._messages import (
-    NO_BOUNDS,
-    NO_RECORDS,
-    NO_SETTINGS,
-    WRONG_POLICY,
-    WRONG_SETTINGS,
     Layout,
+    NodeRefusal,
     Question,
-    RecordPipeline,
 )
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.server._folder import FolderLock, remove_scratch, replace_file
 from fedsel.server._plan import ServerPlan
 from fedsel.server._step import History
-from fedsel.wire import Intent
+from fedsel.wire import Intent, RecordPipeline
 
 _MODEL = "model.json"
 _CHANCE = secrets.SystemRandom()
@@ -155,14 +150,7 @@ def _remember(file: Path, model: str) -> None:
 
 
 OTHER = "OTHER"
-_SENTENCES = {
-    **{reason.name: reason.value for reason in Reason},
-    "NO_RECORDS": NO_RECORDS,
-    "NO_BOUNDS": NO_BOUNDS,
-    "NO_SETTINGS": NO_SETTINGS,
-    "WRONG_SETTINGS": WRONG_SETTINGS,
-    "WRONG_POLICY": WRONG_POLICY,
-}
+_SENTENCES = {one.name: one.value for kind in (Reason, NodeRefusal) for one in kind}
 _NAMES = {sentence: name for name, sentence in _SENTENCES.items()}
 
 

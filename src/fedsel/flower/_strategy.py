@@ -24,7 +24,6 @@ from fedsel.flower._messages import (
     ARRAYS,
     CONFIG,
     RECORD,
-    RecordPipeline,
     content_bytes,
     report_of,
 )
@@ -40,7 +39,7 @@ from fedsel.server._plan import ServerPlan, recipe_asked
 from fedsel.server._step import History
 from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.tracking import Callbacks, Run, Tracking
-from fedsel.wire import Intent
+from fedsel.wire import Intent, RecordPipeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -192,7 +192,7 @@ class Checkpoint:
         """What must not change while the run goes on: what was given, and what follows from it."""
         plan = {} if self.plan is None else {f"plan.{k}": v for k, v in vars(self.plan).items()}
         known, given = plan.get("plan.known"), self.given
-        public = {"public_mean": None if known is None else known.values}
+        public = {} if known is None else {"public_mean": f"{known.values} on the scale [−1, 1]"}
         if given is not None:
             public[given.argument] = str(given)
         # How a recipe was come to is not kept.

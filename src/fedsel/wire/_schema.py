@@ -13,6 +13,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.delimited import first_twice
 from fedsel._internal.settings import naming, naming_file, read_toml
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.mechanisms._base import MAX_DIMENSION
@@ -23,7 +24,6 @@ from fedsel.wire._columns import (
     Number,
     as_cells,
     each,
-    first_twice,
     level_texts,
     listed,
     matcher,
