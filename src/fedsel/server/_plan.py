@@ -46,14 +46,19 @@ class ServerPlan:
     model: Model | None = None
     """What is trained; None: a linear model where the ``norm`` of its records is known."""
     public_rows: Any = None
-    start: RecordPipeline | None = None
+    start_pipeline: RecordPipeline | None = None
     """How the model that training starts with prepares records: devices do the same."""
+    trained: bool = False
+    """Whether a network starts with weights that were trained on public data."""
 
     def __post_init__(self) -> None:
         check_count("nodes", self.nodes)
         check_count("rounds_per_epoch", self.rounds_per_epoch, most=self.nodes)
         if self.norm is not None:
             check_positive("norm", self.norm)
+            if self.trained:
+                allowed = '"random" with norm: a linear model takes the same steps from any start'
+                raise InvalidArgument("start", "trained", allowed)
         if self.records_per_node is not None:
             if self.norm is None:
                 raise InvalidArgument(
@@ -95,8 +100,8 @@ class ServerPlan:
             raise InvalidArgument("features", self.features, "omitted without feature_range")
         for name in ("public_mean", "public_rows"):
             if getattr(self, name) is not None:
-                allowed = "omitted without feature_range"
-                raise InvalidArgument(name, getattr(self, name), allowed)
+                value = "rows" if name == "public_rows" else self.public_mean
+                raise InvalidArgument(name, value, "omitted without feature_range")
         for name in ("centre", "spread"):
             if getattr(self.asked, name) not in (AUTO, 0.0):
                 raise InvalidArgument(name, getattr(self.asked, name), "0 without feature_range")
@@ -157,6 +162,7 @@ class ServerPlan:
             records=self.records_per_node or 1,
             classes=max(2, rows),
             model=self.model or ("linear" if known else "network"),
+            trained=self.trained,
         )
 
     def _records(self, bounds: FeatureScale) -> PublicRecords:
@@ -164,14 +170,14 @@ class ServerPlan:
             bounds,
             self._means(bounds),
             None if self.public_rows is None else bounds.apply(self.public_rows),
-            learnable=self.start is None,
+            learnable=self.start_pipeline is None,
             mixed=len(bounds.low) < LARGEST_SENT,
         )
 
     def bounds_of(self, dim: int) -> FeatureScale | None:
         """The bounds of the records of a model with ``dim`` parameters; None without any."""
-        if self.start is not None:
-            return self.start.scale
+        if self.start_pipeline is not None:
+            return self.start_pipeline.scale
         if self.feature_range is None:
             return None
         features = self._features(dim)
@@ -186,8 +192,8 @@ class ServerPlan:
         """What nodes do with their records in the first round; None without bounds."""
         dim = int(recipe.dim or 0)
         bounds = self.bounds_of(dim)
-        if bounds is None or self.start is not None:
-            return self.start
+        if bounds is None or self.start_pipeline is not None:
+            return self.start_pipeline
         records = self._records(bounds)
         if self.public_rows is not None:
             run = RunPlan(self._facts(dim, bounds), recipe, recipe.build())
@@ -204,7 +210,7 @@ class ServerPlan:
 
         ``begun`` is `preparing_of`.
         """
-        if begun is None or (self.public_rows is None and self.start is None):
+        if begun is None or (self.public_rows is None and self.start_pipeline is None):
             return None
         rows, digest = self.public_rows, hashlib.sha256()
         if rows is None:

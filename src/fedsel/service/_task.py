@@ -150,7 +150,8 @@ class Task:
 
     def _check_alone(self) -> None:
         """Refuse what else says how records are prepared, beside a model to start with."""
-        given = {"public_mean": self.public_mean, "public_rows": self.public_rows}
+        rows = None if self.public_rows is None else str(self.public_rows)
+        given: dict[str, Any] = {"public_mean": self.public_mean, "public_rows": rows}
         given |= {n: getattr(self.recipe, n) or None for n in ("centre", "spread")}
         for name, value in given.items():
             if value not in (None, AUTO):
@@ -181,7 +182,7 @@ class Task:
                 "records_per_node": self.records_per_client,
                 "model": model_of(self.loss),
                 "public_rows": self._rows,
-                "start": start.pipeline if isinstance(start, Model) else None,
+                "start_pipeline": start.pipeline if isinstance(start, Model) else None,
             }
         return ServerPlan(self.recipe, self.clients, self.rounds_per_epoch, **about)
 
