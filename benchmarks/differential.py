@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsel._internal.random import Stream
-from fedsel.device._updates import saturated
+from fedsel.device._client import saturated
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Share
 from fedsel.recipe import Recipe

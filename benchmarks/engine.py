@@ -48,7 +48,7 @@ TARGETS = {
     "numpy_over_fedsel": ("at least", 5.0),
     "two_threads": ("at least", 1.8),
 }
-"""Bounds of docs/speed.md. A ratio without a bound is for information."""
+"""Bounds of benchmarks/engine.md. A ratio without a bound is for information."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from reproduction.console import (
     bar,
     check_folder,
     notes,
-    on_screen,
     output,
     pairs,
     printable,
@@ -173,7 +172,7 @@ def _show(outcomes: Sequence[Outcome], request: Request, out: Path, *, as_json: 
     for outcome in outcomes:
         if len(outcomes) == 1:
             for table in outcome.view.tables:
-                console.print(on_screen(table))
+                console.print(table)
         rmse = outcome.view.numbers.get("rmse")
         if rmse is not None:
             console.print(f"{outcome.name}: rms difference from the paper {rmse:.2f} points")

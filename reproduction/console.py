@@ -13,10 +13,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from fedsel import InvalidArgument
-from fedsel.pages import Table as PageTable
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 JobsOption = Annotated[
@@ -95,16 +93,6 @@ def pairs(changes: list[str] | None) -> list[tuple[str, Any]]:
         except tomllib.TOMLDecodeError:
             found.append((name.strip(), value.strip()))
     return found
-
-
-def on_screen(table: PageTable) -> Table:
-    """Format a page's table for a terminal."""
-    made = Table(title=table.title, caption=table.note or None)
-    for heading, numeric in zip(table.columns, table.numeric, strict=True):
-        made.add_column(heading.strip(), justify="right" if numeric else "left")
-    for row in table.texts:
-        made.add_row(*map(printable, row))
-    return made
 
 
 class Bar:

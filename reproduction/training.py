@@ -28,7 +28,6 @@ from reproduction.console import (
     bar,
     check_folder,
     notes,
-    on_screen,
     output,
     pairs,
 )
@@ -92,4 +91,4 @@ def run(
     if as_json:
         typer.echo(json.dumps(rows, indent=1, allow_nan=False))
     else:
-        output().print(on_screen(accuracy_table(rows)))
+        output().print(accuracy_table(rows))

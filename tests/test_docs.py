@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -23,12 +24,14 @@ MARKS = {
     "docs/advise.md": [pytest.mark.slow],
     "docs/scaling.md": [pytest.mark.slow],
     "docs/shuffling.md": [pytest.mark.slow],
+    "docs/tables.md": [pytest.mark.slow],
     "docs/torch.md": TORCH,
     "docs/tracking.md": [pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")],
     "docs/tours/pytorch-flower.md": TORCH,
     "docs/tours/researcher.md": [pytest.mark.slow],
     "docs/tours/scikit-learn.md": [pytest.mark.slow],
     "docs/tours/officer.md": [pytest.mark.slow],
+    "docs/tours/product.md": [pytest.mark.slow, pytest.mark.xdist_group("processes")],
 }
 
 
@@ -76,8 +79,13 @@ def test_python_blocks_run_in_order(page, capsys):
 @pytest.mark.usefixtures("own_solutions_forgotten")
 @pytest.mark.parametrize("page", of(TOURS))
 def test_a_tour_can_be_followed_from_beginning_to_end(page, tmp_path, monkeypatch, capsys):
-    """All of it, in an empty folder: files, commands and Python, but for pip."""
+    """All of it, in an empty folder: files, commands and Python, but for pip and npm."""
     monkeypatch.chdir(tmp_path)
+    if any(block.language == "js" for block in blocks(page)):
+        if shutil.which("node") is None:
+            pytest.skip("no node: install Node.js 20 or newer (make javascript)")
+        Path("node_modules").mkdir()
+        Path("node_modules/fedsel").symlink_to(ROOT / "clients" / "js", target_is_directory=True)
     scope: dict[str, object] = {}
     for block in blocks(page):
         if block.title:

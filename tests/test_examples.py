@@ -7,7 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+
+from examples.customers import customers
+from fedsel import Schema
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -87,9 +92,21 @@ def test_devices_shuffler_and_server(quick_path):
     assert list(quick_path.iterdir()) == []
 
 
+def test_customers_are_what_their_schema_says(tmp_path):
+    run(EXAMPLES / "customers.py", tmp_path / "customers.csv", "--records", 600)
+    schema = Schema.load(EXAMPLES / "customers.toml")
+    table = pd.read_csv(tmp_path / "customers.csv", keep_default_na=False)
+    assert table.shape == (600, 30)
+    encoded = schema.encode(table)
+    assert encoded.tobytes() == schema.encode(customers(600)).tobytes()
+    assert np.ptp(encoded, axis=0).all()
+    assert not np.isnan(schema.targets(table["status"])).any()
+
+
 def test_every_example_is_run():
     assert {p.name for p in EXAMPLES.glob("*.py")} == {
         "algorithm1.py",
+        "customers.py",
         "device_and_server.py",
         "shuffled.py",
         "sklearn_quickstart.py",

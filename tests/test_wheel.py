@@ -16,8 +16,10 @@ import urllib.request
 import zipfile
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pytest
 
+from tests.clients import model_cases
 from tests.environments import empty, installed, pip_install, run
 from tests.service.conftest import cluster, postgres_url  # noqa: F401 - fixtures
 from tests.service.support import ServiceProcess
@@ -229,6 +231,19 @@ print(certify(made).holds, certify_by_enumeration(made, [(5, 0.1), (-5, 9), (0.1
 
 def test_an_auditor_needs_no_more_than_the_core(core):
     assert run(core, "-c", PROOF).stdout.split() == ["True", "True"]
+
+
+def test_a_model_predicts_on_the_core(core, tmp_path):
+    _, model, records = next(model_cases.models())
+    model.save(tmp_path / "model.json")
+    lines = [",".join(str(record[name]) for name in model.schema.columns) for record in records[:3]]
+    (tmp_path / "my.csv").write_text("\n".join([",".join(model.schema.columns), *lines]))
+    done = fedsel(core, "predict", "model.json", "my.csv", "--json", cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert told["predictions"] == model.predict(records[:3]).tolist()
+    np.testing.assert_allclose(told["probabilities"], model.predict_proba(records[:3]))
+    done = fedsel(core, "export", "model.json", "x.onnx", cwd=tmp_path, check=False)
+    assert "onnx is missing, pip install 'fedsel[onnx]'" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Write docs/api.md: every public name, with the first line of its docstring.
+"""Write docs/api.md: every public name, with the first clause of its docstring.
 
 python tools/api.py
 """
@@ -57,7 +57,7 @@ def section(name: str, described: set[tuple[str, int]], lacking: list[str]) -> s
         described.add((public, id(value)))
         line = summary(package, public, value)
         items.append(f"- `{public}`: {line}")
-        if not line:
+        if line == ".":
             lacking.append(f"{name}.{public}")
     about = (package.__doc__ or "").splitlines()[0]
     also = [f"Also here: {', '.join(again)}.", ""] if again else []
@@ -65,13 +65,15 @@ def section(name: str, described: set[tuple[str, int]], lacking: list[str]) -> s
 
 
 def summary(package: ModuleType, name: str, value: object) -> str:
-    """The first sentence or line of a docstring, or of the text below a constant."""
+    """The first clause of a docstring, or of the text below a constant."""
     if inspect.ismodule(value) or inspect.isclass(value) or inspect.isfunction(value):
         text = inspect.getdoc(value) or ""
     else:
         text = _below(package, name)
     line = re.split(r"\n\n|\n- |:\n|(?<=[.]) (?=[A-Z(])", text.strip(), maxsplit=1)[0]
-    return line.replace("\n", " ").replace("``", "`")
+    line = line.replace("\n", " ").replace("``", "`").partition("; ")[0]
+    before, _, after = line.partition(": ")
+    return f"{before}." if after and len(before.split()) > 3 else f"{line.rstrip('.')}."
 
 
 def _below(package: ModuleType, name: str) -> str:

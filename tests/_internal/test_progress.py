@@ -264,9 +264,19 @@ def test_a_terminal_has_a_bar_and_lines_that_stay(monkeypatch):
     assert "PS-PM: 84.4 %\n" in written.getvalue()
 
 
-def test_patience_shows_each_step_once_it_has_taken_long(shown):
-    with progress.patience("looking") as notify:
-        notify("opening")
+def test_patience_speaks_once_it_has_taken_long(shown):
+    with progress.patience("looking"):
         time.sleep(0.2)
-        notify("reading")
-    assert shown.getvalue().splitlines() == ["opening", "reading"]
+    assert shown.getvalue().splitlines() == ["looking"]
+
+
+def test_in_a_commands_bar_the_work_is_silent(shown, monkeypatch):
+    monkeypatch.setitem(progress._state, "on", True)
+    with progress.Bar(2), progress.note("inner", total=2) as advance:
+        time.sleep(0.06)
+        advance(1)
+    assert shown.getvalue() == ""
+    with progress.note("outer", total=2) as advance:
+        time.sleep(0.06)
+        advance(1)
+    assert shown.getvalue().startswith("fedsel: outer (50 %")

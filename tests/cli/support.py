@@ -54,7 +54,7 @@ def run_here(*arguments, status=0, cwd=None, main=cli.main, **environment):
 def outcome(*arguments, cwd=None, main=cli.main, **environment):
     """The status with which a command ends in this process, and what it has printed."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    before, ended = show_progress(True), 0
+    before, ended = show_progress(False), 0
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(out),

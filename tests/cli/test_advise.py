@@ -22,7 +22,7 @@ def test_a_central_goal_is_readable_on_a_narrow_terminal(monkeypatch):
     assert max(map(len, text.splitlines())) <= 60
     assert "…" not in text
     for outlook in advice.outlooks:  # the local ε of a report is what was asked for
-        (line,) = [x for x in text.splitlines() if f"│ {command._name(outlook)} " in x][:1]
+        (line,) = [x for x in text.splitlines() if f"│ {outlook.name} " in x][:1]
         assert f" {outlook.epsilon_per_report:.4g} " in line
 
 
@@ -37,7 +37,7 @@ def test_the_table_is_readable(width, monkeypatch):
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     for outlook in advice.outlooks:
-        (line,) = [x for x in text.splitlines() if f"│ {command._name(outlook)} " in x][:1]
+        (line,) = [x for x in text.splitlines() if f"│ {outlook.name} " in x][:1]
         assert f" {outlook.alignment_all:.2g} " in line
         assert f" {command._needed(outlook)} " in line
     assert "0.00846 ± 0.007" in text

@@ -14,14 +14,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import typer
-from rich.table import Table
 
 from fedsel import Solution, cli
 from fedsel._internal import progress as waiting
 from fedsel._internal.display import in_cell, printable
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
-from fedsel.pages import Section, render
-from fedsel.pages import Table as PageTable
+from fedsel.pages import Section, Table, render
 from fedsel.solutions import register, unregister
 from tests.cli.support import COMMANDS
 
@@ -218,10 +216,7 @@ def test_consoles_on_a_terminal(monkeypatch, name, tmp_path):
     """Colours are the console's own; whatever is in a string is text."""
     with (tmp_path / "terminal").open("w+", encoding="utf-8") as written:
         console = waiting.plain_console(file=written, force_terminal=True, width=500)
-        table = Table(title=name, caption=name)
-        table.add_column(name)
-        table.add_row(name)
-        console.print(table)
+        console.print(Table(name, (name,), ((name,),), name))
         console.print(name)
         console.print(f"wrote {name}", style="yellow", highlight=False)
         monkeypatch.setattr(waiting, "progress_console", lambda: console)
@@ -229,8 +224,8 @@ def test_consoles_on_a_terminal(monkeypatch, name, tmp_path):
         with waiting.Bar(2, name) as bar:
             bar.update(name, advance=1)
             bar.keep(name)
-        with waiting.patience(name) as notify:
-            notify(name)
+        with waiting.patience(name):
+            pass
         written.seek(0)
         text = written.read()
     colours_and_cursor = r"\x1b\[[\d;?]*[A-Za-z]|\r|\n"
@@ -255,7 +250,7 @@ class Elements(HTMLParser):
 
 
 def page_of(name):
-    table = PageTable(name, (name,), ((name,),), note=name)
+    table = Table(name, (name,), ((name,),), note=name)
     section = Section(
         name=name,
         title=name,

@@ -11,11 +11,11 @@ pytest.importorskip("starlette", reason="needs the extra fedsel[service]")
 
 from fedsel.device import Ledger
 from fedsel.device import _client as clients
-from fedsel.device.joining._records import SuitedRecords
+from fedsel.device._records import SuitedRecords
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 from tests.cli.support import FEDSEL, run_here, wait_for
-from tests.device.joining.support import CUT, Script, Server
+from tests.device.joining import CUT, Script, Server
 from tests.service.support import PATIENCE, Http, ServiceProcess, running
 from tests.service.test_running import certificate
 
@@ -60,6 +60,7 @@ def test_it_says_what_is_asked_and_shows_the_ledger(folder):
     for line in (
         "'test' asks this device for reports.",
         "purpose: Testing   recipient: Testers",
+        "of your columns: age, pay",
         "RJ, d = 3: ε = 2 a report, 1 report(s), ε = 2 in all",
         "your policy: ε ≤ 2 a report; 2 of 2 are left, enough for 1 of them",
         "round 0: accepted",
@@ -91,6 +92,17 @@ def test_two_numbers_in_place_of_a_policy(folder):
         limits = ("--lifetime", "1.5", "--per-report", "0.5")
         refused = run_here(*arguments(folder, server.url, *limits, store="b"), status=1)
     assert "this device refuses what it is asked: the report would cost more" in refused.stdout
+
+
+def test_a_column_that_the_policy_does_not_allow_is_named(folder):
+    policy = (folder / "policy.toml").read_text() + '\ncolumns = ["age"]\n'
+    (folder / "policy.toml").write_text(policy)
+    with Server(Script()) as server:
+        refused = run_here(*arguments(folder, server.url), status=1)
+        assert server.script.seen["/v1/invitation"] == 0
+    assert 'your policy does not allow the column "pay"' in refused.stderr
+    assert 'the policy of this device does not allow the column "pay"' in refused.stdout
+    assert "ε spent: 0" in refused.stdout
 
 
 def test_a_lifetime_above_the_ledgers_is_refused_before_any_contact(folder):
@@ -126,7 +138,11 @@ def test_it_asks_on_a_terminal_alone(folder, monkeypatch):
     [
         (["--label", "z"], 2, "--label = 'z': must be a column of"),
         (["--data", "nothing.csv"], 2, "--data = 'nothing.csv': must be a file"),
-        (["--lifetime", "1", "--policy", "{folder}/policy.toml"], 2, "--policy = "),
+        (
+            ["--lifetime", "1", "--policy", "{folder}/policy.toml"],
+            2,
+            "--lifetime = 1.0: must be om",
+        ),
         (["--per-report", "1"], 2, "--per-report = 1.0: must be omitted with --policy"),
         (["--lifetime", "-1"], 2, "--lifetime = -1.0: must be a number > 0"),
         (["--token", "x"], 2, "must be omitted with --token"),

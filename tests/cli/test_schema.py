@@ -85,7 +85,7 @@ def test_private_columns_are_learnt_and_public_rows_are_encoded(folder):
         ("target_range = [0, 1]\n[columns]\nage = [0, 9]\n", "must be two"),
         ('classes = ["no", "yes"]\n[columns]\nages = [0, 9]\n', "column of --data = 'ages'"),
         ('classes = ["no", "yes"]\n[columns]\nage = [9, 0]\n', "columns.age.range in s.toml"),
-        ('classes = ["n", "y"]\n[columns]\nage = [0, 9]\n', "at least one record"),
+        ('classes = ["n", "y"]\n[columns]\nage = [0, 9]\n', "in which no record has one"),
     ],
 )
 def test_wrong_schemas(folder, text, complaint):

@@ -6,11 +6,14 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette", reason="needs the extra fedsel[service]")
 
-from fedsel.cli._serve_demo import ServiceDemo
+from fedsel.cli import _serve_demo
+from fedsel.data import synthetic
+from fedsel.device import Ended, Ending
 from fedsel.service import Task
 from tests.cli.support import FEDSEL, marked, run_here, wait_for
 
@@ -57,7 +60,7 @@ def test_interrupted_it_leaves_neither_processes_nor_files(quick_path):
     mark = f"TEST_MARK={quick_path}"
     demo = started(quick_path, "--devices", "2", "--epochs", "90")
     wait_for(lambda: len(list(quick_path.rglob("ledger-*/ledger.sqlite"))) == 2)
-    assert len(marked(mark)) == 2  # the demo and its service
+    assert len(marked(mark)) == 1
     for _ in range(3):
         demo.send_signal(signal.SIGINT)
         time.sleep(0.2)
@@ -83,18 +86,23 @@ def test_interrupted_it_leaves_neither_processes_nor_files(quick_path):
     ],
 )
 def test_options_that_it_would_ignore_are_refused(arguments, complaint, monkeypatch):
-    monkeypatch.setattr(ServiceDemo, "run", lambda *_: pytest.fail("started"))
+    monkeypatch.setattr(_serve_demo, "run_demo", lambda *_, **__: pytest.fail("started"))
     assert complaint in run_here("serve", *arguments, status=2).stderr
 
 
 def test_each_device_has_records_of_its_own():
-    demo = ServiceDemo(devices=3)
-    shares = [demo.records_of(number) for number in range(3)]
+    records = synthetic(d=5, n=5300, seed=3)
+    labels = np.where(records.y > 0, "yes", "no")
+    shares = [_serve_demo.records_of(number, records, labels) for number in range(3)]
     assert [len(share) for share in shares] == [100] * 3
-    assert len({repr(share._cells) for share in shares}) == 3
+    assert len({repr(share._table) for share in shares}) == 3
 
 
-def test_a_service_that_cannot_begin_is_an_error_with_its_log(monkeypatch, tmp_path):
-    monkeypatch.setattr("sys.executable", "/bin/false")
-    keep = tmp_path / "keep"
-    assert "the service has ended" in run_here("serve", "--demo", "--keep", keep, status=1).stderr
+@pytest.mark.slow
+def test_a_device_that_fails_ends_the_demo(monkeypatch):
+    def fail(*_, **__):
+        raise Ended(Ending.REFUSED, "no")
+
+    monkeypatch.setattr(_serve_demo, "join", fail)
+    done = run_here("serve", "--demo", "--devices", "2", "--epochs", "2", status=1)
+    assert "the demo has failed: this device refuses what it is asked: no" in done.stderr

@@ -1,36 +1,9 @@
-"""What commands share: tables that fit, places that can be written, numbers as they are typed."""
-
-import io
+"""What commands share: places that can be written, numbers as they are typed, JSON."""
 
 import pytest
-from rich.console import Console
 
 from fedsel.cli import _terminal as terminal
 from fedsel.errors import InvalidArgument
-
-COLUMNS = [
-    terminal.Column("name", lambda row: row[0], text=True),
-    terminal.Column("heavy", lambda row: row[1], weight=2),
-    terminal.Column("light", lambda row: row[2], weight=1),
-]
-ROWS = [("first", "1.2345", "x" * 12), ("second\x1b[2J", "23.45", "y" * 12)]
-
-
-def shown(width):
-    console = Console(width=width, record=True, file=io.StringIO())
-    console.print(terminal.fitted(console, COLUMNS, ROWS))
-    return console.export_text()
-
-
-def test_a_table_leaves_out_its_lightest_columns_first_and_says_so():
-    assert "y" * 12 in shown(80)
-    assert "Too narrow" not in shown(80)
-    narrow = shown(32)
-    assert "23.45" in narrow
-    assert "yyy" not in narrow
-    assert "Too narrow for light" in narrow
-    assert "Too narrow for heavy, light" in " ".join(shown(20).split())
-    assert "\x1b[2J" not in narrow
 
 
 def test_integers_are_counts_and_others_fractions():

@@ -39,6 +39,22 @@ MESSY_ROWS = [
     {"job": "  cook ", "since": "2023-02-30", "seen": "30.02.2023 12:00"},
     {},
 ]
+HOSTILE = {
+    "n": Number(-3, 50, missing=1.5, indicator=True),
+    "wide": Number(),
+    "code": Category(["1", "1.0", "0.5", "true", "é)", "other"], missing="0.5", indicator=True),
+    "close": Date(["days", "weekday"], "1999-01-01", "2030-12-31", "DDMMYYYY"),
+    "hour": Date(["hour", "day"], format="hhmm DD/MM YYYY", missing="2020-02-29", indicator=True),
+}
+HOSTILE_ROWS = [
+    {"n": "1e999", "wide": "-1e308", "code": "TRUE ", "close": "29022024", "hour": "2359 1/1 2000"},
+    {"n": "-0", "wide": "5e-324", "code": "1.00", "close": "1132024", "hour": "959 29/2 1900"},
+    {"n": "\v7\f", "wide": 1e300, "code": " 1.0", "close": "1112024", "hour": "000 31/12 2030"},
+    {"n": "0x1", "wide": "1_0", "code": ".5e0", "close": "112024", "hour": "2400 1/1 2000"},
+    {"n": True, "wide": "+.5", "code": False, "close": "31041999", "hour": " 115 3/4 2005\n"},
+    {"n": "NaN", "wide": "", "code": "é) ", "close": "00012024", "hour": "2359  1/1 2000"},
+    {"n": "\u00a03", "wide": "٣", "code": "", "close": " 1012000 ", "hour": ""},
+]
 
 
 def _model(rng, schema, loss="logistic", classes=None, prior=None, mixing=False, **changes):
@@ -99,6 +115,9 @@ def models():
     yield "a feature that cannot vary", replace(model, schema=flat, pipeline=pipeline), ROWS
     unknown = Schema(NUMBERS)
     yield "classes without texts", _model(rng, unknown, classes=(-1, 1)), ROWS
+    hostile, own = Schema(HOSTILE, "y", ["a", "b", "c"]), np.random.default_rng(32)
+    case = _model(own, hostile, classes=("a", "b", "c"), prior=[0.6, 0.3, 0.1])
+    yield "hostile cells", case, HOSTILE_ROWS
     yield "by position", _model(rng, Schema(2), classes=(-1, 1)), [[1, -2.5], [None, "3"], [0, 0]]
 
 

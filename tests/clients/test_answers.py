@@ -5,14 +5,14 @@ import subprocess
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fedsel.device import Client, Policy, RawRecords, join
-from fedsel.device.joining import _connection
+from fedsel.device import Client, Policy, RawRecords, _connection, join
 from tests.clients.test_js import CLIENT, _run, node  # noqa: F401
-from tests.device.joining.support import CUT, Script, Server
+from tests.device.joining import CUT, Script, Server
 
 CASES = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))["cases"]
 POLICY = Policy(lifetime=2.0, per_report=2.0, solutions=["RJ"], dimensions=[3])
@@ -68,7 +68,8 @@ def is_silent(case):
 
 
 def options_of(case, url):
-    return {"url": url, "patience": case.get("patience", PATIENCE), "silence": is_silent(case)}
+    given = {"url": url, "patience": case.get("patience", PATIENCE), "silence": is_silent(case)}
+    return {**given, "columns": case.get("columns")}
 
 
 def check(case, script, found):
@@ -90,7 +91,8 @@ def test_python(case, quick_path, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda s: (pauses.append(s), sleep(min(s, 0.002))))
     if is_silent(case):
         monkeypatch.setattr(_connection, "SECONDS", 1.0)
-    client, script = Client(POLICY, quick_path / "ledger", create=True), AnswerScript(case)
+    policy = replace(POLICY, columns=case.get("columns"))
+    client, script = Client(policy, quick_path / "ledger", create=True), AnswerScript(case)
     records = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
     with Server(script) as server:
         url, patience = server.url, case.get("patience", PATIENCE)

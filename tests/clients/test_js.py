@@ -7,15 +7,18 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.differential import compare
-from fedsel import Aggregator, PublicFacts, Recipe, resolve_auto
+from fedsel import Aggregator, PublicFacts, Recipe, Schema, resolve_auto
+from fedsel.preparation import Preparation
 from fedsel.server import ServerKey
-from fedsel.wire import Sealing
+from fedsel.wire import Date, Model, RecordPipeline, Sealing
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 PAGES = [CLIENT / "README.md", CLIENT.parents[1] / "docs" / "browser.md"]
+MODELS = CLIENT.parents[1] / "docs" / "models.md"
 LEAST_NODE = 20
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
@@ -33,8 +36,8 @@ def node():
     return path
 
 
-def _run(command, folder=CLIENT):
-    own = {name: value for name, value in os.environ.items() if name != "NODE_OPTIONS"}
+def _run(command, folder=CLIENT, **variables):
+    own = {name: value for name, value in os.environ.items() if name != "NODE_OPTIONS"} | variables
     return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
 
 
@@ -67,7 +70,7 @@ def _blocks(page):
     return re.findall(r'^```js(?: title="(.+?)")?\n(.*?)^```$', page.read_text(), re.M | re.S)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, MODELS], ids=lambda page: page.name)
 def test_the_examples_of_a_page_are_programs(node, page, tmp_path):
     for number, (_, text) in enumerate(_blocks(page)):
         file = tmp_path / f"{number}.mjs"
@@ -94,6 +97,25 @@ def test_the_example_for_node_answers_a_server(node, page, tmp_path):
     assert done.stdout.startswith("spent 2/5")
     server.receive("a client", (tmp_path / "report.bin").read_bytes())
     assert server.step().accepted == 1
+
+
+def test_the_example_of_a_model_says_what_python_says(node, tmp_path):
+    """The program of the page, with a model whose schema it speaks of."""
+    columns = {"age": (0, 100), "job": ["cook"], "seen": Date(["month"])}
+    schema = Schema(columns, classes=["no", "yes"])
+    pipeline = RecordPipeline(schema.scale, Preparation.plain(4))
+    model = Model(np.array([4.0, -1, 2, 1, -2]), schema, "logistic", ("no", "yes"), pipeline)
+    [(_, text)] = _blocks(MODELS)
+    fetching = "globalThis.fetch = async () => new Response(process.env.MODEL);"
+    (tmp_path / "page.mjs").write_text(f"{fetching}\n{text}")
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "fedsel").symlink_to(CLIENT, target_is_directory=True)
+    done = _run([node, "page.mjs"], tmp_path, MODEL=model.encode().decode())
+    record = [{"age": 31, "job": "cook", "seen": "2024-05-01"}]
+    said = [model.predict(record)[0], *model.predict_proba(record)[0], *model.margins(record)[0]]
+    numbers = [float(x) for x in re.findall(r"[-\d.]+", done.stdout)]
+    assert done.stdout.startswith(f"{said[0]} [")
+    np.testing.assert_allclose(numbers, said[1:], rtol=1e-12)
 
 
 def test_python_opens_what_is_sealed(node, tmp_path):

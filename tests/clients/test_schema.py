@@ -1,5 +1,7 @@
 """Random schemas and records that nobody chose, in Python and in JavaScript: the same bits?"""
 
+import csv
+import io
 import json
 import random
 import subprocess
@@ -8,11 +10,13 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, Schema
+from fedsel.data import read
+from fedsel.device import RawRecords
 from tests.clients.test_js import CLIENT, node  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 
-SCHEMAS, RECORDS = 4000, 6
+SCHEMAS, FILES, RECORDS = 4000, 600, 6
 BLANKS = ["", " ", "\t", "\r\n", "\f\v", "\u00a0", "\u3000", "\u200b", "\ufeff", "\x1c", "\x85"]
 DIGITS = ["0", "1", "7", "00", "12", "31", "99", "2024", "\uff11", "\u0663", "²", "½", "1_0"]
 PIECES = [*BLANKS, *DIGITS, ".", "-", "+", "e", "E", "e-", "x", ",", ":", "T", "Z", "/", "\ud800"]
@@ -149,6 +153,37 @@ class Chance:
             values["label"] = self.rng.choice(["z", "a", "", "y\n", "\u202e", None])
         return values
 
+    def file(self):
+        """A schema with a label of two classes, columns of texts, and the .csv file of them."""
+        while True:
+            values = {**self.schema(), "label": "the label", "classes": ["no", "yes"]}
+            values.pop("target_range", None)
+            try:
+                names = [*Schema.of_dict(values).columns]
+            except (InvalidArgument, TypeError):  # or its columns have no names
+                continue
+            break
+        table = {name: [self.printed() for _ in range(RECORDS)] for name in names}
+        table["the label"] = ["no", *(self.rng.choice(["no", "yes", "?"]) for _ in range(5))]
+        order = self.rng.sample([*table], len(table))
+        text = io.StringIO()
+        writer = csv.writer(
+            text,
+            delimiter=self.rng.choice(",;\t|"),
+            quoting=self.rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+            lineterminator=self.rng.choice(["\n", "\r\n"]),
+        )
+        writer.writerow(order)
+        writer.writerows(zip(*(table[name] for name in order), strict=True))
+        return {"schema": values, "table": table, "text": text.getvalue()}
+
+    def printed(self):
+        """A cell as a file holds it."""
+        cell = self.cell()
+        marks = "".join(self.some([",", ";", "|", "\t", '"', "\n", "a"], 2))
+        text = ("" if cell is None else str(cell)) + marks * (self.rng.random() < 0.2)
+        return text.encode("utf-8", "replace").decode()
+
     def task(self):
         values = self.schema()
         columns = values["columns"]
@@ -196,3 +231,33 @@ def test_random_schemas_give_the_bits_of_python(node):  # noqa: F811
     accepted = [one for one in wanted if "features" in one]
     assert len(accepted) > SCHEMAS / 4
     assert len(accepted) < SCHEMAS
+
+
+def test_random_files_give_the_bits_of_the_schema(node, tmp_path):  # noqa: F811
+    """The encoder, `fedsel run --data`, `fedsel join` and the page at /join read them alike."""
+    chance, path = Chance(32), tmp_path / "my.csv"
+    files = [chance.file() for _ in range(FILES)]
+    done = subprocess.run(
+        [node, CLIENT / "test" / "table.mjs"],
+        input="".join(json.dumps({k: f[k] for k in ("schema", "text")}) + "\n" for f in files),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    pages = map(json.loads, done.stdout.splitlines())
+    for file, page in zip(files, pages, strict=True):
+        schema = Schema.of_dict(file["schema"])
+        encoded, targets = schema.encode(file["table"]), schema.targets(file["table"]["the label"])
+        known = np.isfinite(targets)
+        path.write_text(file["text"], encoding="utf-8", newline="")
+        if (np.abs(schema.bounds[np.isfinite(schema.bounds)]) > 3.4e38).any():
+            with pytest.raises(InvalidArgument, match=r"range = .*: must be within ±3\.4e38"):
+                read(path, schema=schema, header=True)
+        else:
+            data = read(path, schema=schema, header=True)
+            assert data.X.tobytes() == encoded[known].astype(np.float32).tobytes()
+            assert ((data.y + 1) / 2).tolist() == targets[known].tolist()
+        ((X, y),) = RawRecords.read(path).suited(schema).arranged()
+        assert (X.tobytes(), y.tolist()) == (encoded[known].tobytes(), targets[known].tolist())
+        assert page["encoded"] == [row.astype("<f8").tobytes().hex() for row in encoded]
+        assert page["targets"] == [None if np.isnan(t) else t for t in targets.tolist()]

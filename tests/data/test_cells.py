@@ -65,6 +65,18 @@ def test_parquet_equals_csv(table, tmp_path):
     assert (read(path, schema=SCHEMA).X == read(table, schema=SCHEMA).X).all()
 
 
+def test_parquet_keeps_what_is_missing_and_the_clock_of_a_time_zone(tmp_path):
+    path = tmp_path / "own.parquet"
+    day = pd.to_datetime(["2024-05-01", None, "2010-12-31"]).tz_localize("Pacific/Auckland")
+    job, age = pd.Categorical(["cook", None, "smith"]), pd.Categorical([31, None, 60])
+    pd.DataFrame({"job": job, "age": age, "day": day, "vote": [0, 1, 1]}).to_parquet(path)
+    columns = {"job": ["cook", "smith"], "age": {"range": (0, 100), "indicator": True}}
+    columns["day"] = {"date": ["year"], "range": ("2000-01-01", "2030-12-31"), "indicator": True}
+    data = read(path, schema=Schema(columns, label="vote", classes=["0", "1"]))
+    wanted = [[1, 0, 31, 0, 2024, 0], [0, 0, 50, 1, 2015, 1], [0, 1, 60, 0, 2010, 0]]
+    assert data.X.tolist() == wanted
+
+
 def test_columns_by_position(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("1,2,0\n3,,1\n", encoding="utf-8")
@@ -76,13 +88,14 @@ def test_columns_by_position(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"classes": ["yes", "no", "?"]}, "classes = .* must be two, .*fedsel.sklearn"),
+        ({"classes": ["yes", "no", "?"]}, "classes = .* must be two, .*FedSelClassifier"),
         ({"classes": None}, "classes = None: must be two"),
         ({"classes": None, "target_range": (0, 1)}, "must be two"),
         ({"label": None}, "label = None: must be the name or number"),
         ({"label": "votes"}, "label = 'votes'.*such as vote"),
         ({"columns": {"jobs": ["cook"]}}, "column = 'jobs': .*do you mean job?"),
-        ({"classes": ["a", "b"]}, "shape"),
+        ({"classes": ["a", "b"]}, "classes = .* in which no record has one of them"),
+        ({"columns": {"age": (0, 1e39)}}, "columns.age.range = .*within ±3.4e38 in a data set"),
     ],
 )
 def test_wrong_schemas(table, changed, words):

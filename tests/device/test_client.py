@@ -464,3 +464,18 @@ def test_a_client_whose_budget_is_spent_knows_it_before_weights_are_fetched(tmp_
     with pytest.raises(Refused) as caught:
         client.earlier(asked(1))
     assert caught.value.reason is Reason.EXHAUSTED
+
+
+def test_an_update_is_made_of_columns_that_the_policy_allows(tmp_path):
+    """Where the owner lists columns, a program that does not say which it uses is refused."""
+    client = Client(policy(columns=["age", "job"]), tmp_path / "store", create=True)
+    assert refusal(client, b"nonsense") is Reason.MALFORMED
+    assert refusal(client, asked()) is Reason.NOT_ALLOWED
+    assert refusal(client, asked(), np.zeros(3)) is Reason.NOT_ALLOWED  # before the weights
+    with pytest.raises(Refused) as error:
+        client.answer(asked(), WEIGHTS, UPDATE, columns=["age", "income"])
+    assert error.value.reason is Reason.NOT_ALLOWED
+    assert client.history().entries == ()
+    report = client.answer(asked(), WEIGHTS, UPDATE, columns=["job"])
+    assert client.answer(asked(), WEIGHTS, UPDATE, columns=["age", "job"]) == report
+    assert client.earlier(asked()) == report

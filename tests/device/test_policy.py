@@ -246,3 +246,16 @@ def test_recipes_that_the_policy_does_not_allow(change):
     policy = Policy.of(GIVEN)
     assert policy.objection(complete(**asked)) is Reason.NOT_ALLOWED
     assert policy.objection(complete("PM", epsilon=0.1, dim=8, clip=0.5)) is None
+
+
+def test_columns_are_names_and_none_is_allowed_but_those():
+    policy = Policy(**GIVEN, columns=["age", "größe 2"])
+    assert policy.columns == ("age", "größe 2")
+    assert policy.forbidden(["age", "größe 2"]) is None
+    assert policy.forbidden([]) is None
+    assert policy.forbidden(["age", "Age", "job"]) == 'the column "Age"'
+    assert policy.forbidden(None) == "columns without names"
+    assert Policy(**GIVEN).forbidden(None) is None
+    for wrong in ("age", [], ["age", ""], ["a\nge"], [3]):
+        with pytest.raises(InvalidArgument, match=r"^columns = "):
+            Policy(**GIVEN, columns=wrong)

@@ -11,12 +11,7 @@ from flwr.clientapp import ClientApp
 from fedsel._internal.random import stream
 from fedsel.device import Ledger, Reason
 from fedsel.flower import FedSelMod
-from fedsel.flower._messages import (
-    NO_ANSWER,
-    NO_SETTINGS,
-    content_bytes,
-    report_of,
-)
+from fedsel.flower._messages import NodeRefusal, content_bytes, report_of
 from fedsel.wire import Request
 from tests.flower.messages import (
     CLIENT,
@@ -248,7 +243,7 @@ def test_nothing_but_training_is_answered(tmp_path, kind):
     for register in (client_app.train, client_app.evaluate, client_app.query):
         register("default" if "." not in kind else "now")(app)
     reply = client_app(message(question(), kind), context(config(tmp_path / "s")))
-    assert refusal(reply) == NO_ANSWER
+    assert refusal(reply) == NodeRefusal.NO_ANSWER
     assert app.calls == []
     assert not (tmp_path / "s").exists()
 
@@ -279,7 +274,7 @@ def test_the_run_cannot_widen_what_the_node_allows(tmp_path):
     reply = FedSelMod()(message(asked), context(config(tmp_path / "s"), **wide, seed=1), app)
     assert refusal(reply) == Reason.TOO_MUCH.value
     nothing = FedSelMod()(message(asked), context({"partition-id": 0}, **wide), app)
-    assert refusal(nothing) == NO_SETTINGS
+    assert refusal(nothing) == NodeRefusal.NO_SETTINGS
     assert app.calls == []
     assert not (tmp_path / "other").exists()
 

@@ -8,12 +8,7 @@ import pytest
 from fedsel import InvalidArgument
 from fedsel.device import Reason
 from fedsel.flower import NODES_VARIABLE, FedSelMod, Node
-from fedsel.flower._messages import (
-    NO_SETTINGS,
-    WRONG_POLICY,
-    WRONG_SETTINGS,
-    Question,
-)
+from fedsel.flower._messages import NodeRefusal, Question
 from fedsel.sampling.device import SYSTEM
 from fedsel.server import ServerKey
 from tests.flower.messages import (
@@ -100,7 +95,9 @@ def test_wrong_settings_are_refused_by_name(tmp_path, changes, name):
         Node.of(wrong)
     app = App()
     reply = FedSelMod()(message(question()), context(wrong), app)
-    assert refusal(reply) == (WRONG_SETTINGS if name.startswith("fedsel-") else WRONG_POLICY)
+    assert refusal(reply) == (
+        NodeRefusal.WRONG_SETTINGS if name.startswith("fedsel-") else NodeRefusal.WRONG_POLICY
+    )
     assert app.calls == []
 
 
@@ -108,13 +105,16 @@ def test_what_a_server_hears_of_a_wrong_node_tells_the_cases_apart_and_no_value(
     """No settings, a wrong key, a missing or wrong policy; the owner's log has the key."""
     gone = {"policy": str(tmp_path / "gone.toml"), "lifetime": None, **NO_FIELDS}
     cases = {
-        NO_SETTINGS: [{"partition-id": 0}],
-        WRONG_SETTINGS: [
+        NodeRefusal.NO_SETTINGS: [{"partition-id": 0}],
+        NodeRefusal.WRONG_SETTINGS: [
             config(tmp_path / "s", speed=9),
             config("here"),
             config(tmp_path, store=None),
         ],
-        WRONG_POLICY: [config(tmp_path / "s", lifetime=-1.5), config(tmp_path / "s", **gone)],
+        NodeRefusal.WRONG_POLICY: [
+            config(tmp_path / "s", lifetime=-1.5),
+            config(tmp_path / "s", **gone),
+        ],
     }
     app = App()
     for sentence, wrong in cases.items():
@@ -139,7 +139,7 @@ def test_a_mistyped_prefix_loosens_nothing(tmp_path, monkeypatch, prefix, caplog
         Node.of(own)
     app = App()
     reply = FedSelMod()(message(question()), context(own), app)
-    assert refusal(reply) == WRONG_SETTINGS
+    assert refusal(reply) == NodeRefusal.WRONG_SETTINGS
     assert prefix in caplog.text  # the owner is told which key it is
     monkeypatch.setenv(NODES_VARIABLE, str(tmp_path))  # nor is it taken for a simulated node
     with pytest.raises(InvalidArgument, match="reports-per-day"):
@@ -160,7 +160,7 @@ def test_another_folder_begins_no_new_lifetime(tmp_path, monkeypatch):
     for place in (tmp_path, tmp_path / "elsewhere"):
         monkeypatch.chdir(place)
         reply = FedSelMod()(message(question()), context(config("store")), App())
-        assert refusal(reply) == WRONG_SETTINGS
+        assert refusal(reply) == NodeRefusal.WRONG_SETTINGS
         assert not (place / "store").exists()
     monkeypatch.setenv(NODES_VARIABLE, "nodes")
     with pytest.raises(InvalidArgument, match=rf"^{NODES_VARIABLE} = 'nodes': must be an absolute"):

@@ -11,7 +11,7 @@ from fedsel._internal.models import LinearModel
 from fedsel._internal.random import stream
 from fedsel.device import Ledger
 from fedsel.flower import FedSelMod, FedSelStrategy, NoReports, prepared
-from fedsel.flower._messages import NO_BOUNDS, NO_RECORDS
+from fedsel.flower._messages import NodeRefusal
 from fedsel.simulation import Population, Training, train_vectors
 from fedsel.wire import Request
 from tests.flower.messages import SEED, Replayed, context
@@ -177,7 +177,7 @@ def test_another_range_is_not_that_of_the_checkpoint(quick_path):
     strategy(quick_path / "server").start(grid, model(), num_rounds=1)
     with pytest.raises(InvalidArgument, match="as in the checkpoint"):
         strategy(quick_path / "server", feature_range=(0, 8)).start(grid, model())
-    with pytest.raises(InvalidArgument, match=r"public_mean = .*when the run began"):
+    with pytest.raises(InvalidArgument, match=r"public_mean = .*on the scale .*None, as in"):
         strategy(quick_path / "server", public_mean={0: 0.2}).start(grid, model())
 
 
@@ -288,9 +288,11 @@ def test_an_app_of_flower_prepares_and_trains(quick_path):
 
 def test_a_misunderstanding_costs_nothing(tmp_path):
     msg, _ = asked(tmp_path / "a")
-    assert answered(msg, tmp_path, FedSelMod()) == NO_RECORDS
+    assert answered(msg, tmp_path, FedSelMod()) == NodeRefusal.NO_RECORDS
     msg, _ = asked(tmp_path / "b", feature_range=None, centre=0.0, spread=0.0)
-    assert answered(msg, tmp_path, FedSelMod(records=lambda _: records()[0])) == NO_BOUNDS
+    assert (
+        answered(msg, tmp_path, FedSelMod(records=lambda _: records()[0])) == NodeRefusal.NO_BOUNDS
+    )
     assert not (tmp_path / "one").exists()
     grid = Nodes(tmp_path)
     grid.mod = FedSelMod()

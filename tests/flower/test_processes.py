@@ -21,7 +21,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 
 from fedsel.device import Ledger, Reason
 from fedsel.flower import NODES_VARIABLE
-from fedsel.flower._messages import NO_ANSWER, report_of
+from fedsel.flower._messages import NodeRefusal, report_of
 from fedsel.simulation import Simulation, Training
 from fedsel.wire import Request, decode_recipe
 from tests.flower.replay_app.flower_replay import task
@@ -134,7 +134,7 @@ def test_deployment(tmp_path):
         assert told["said"] == {
             "epsilon": Reason.TOO_MUCH.value,
             "nan": Reason.WEIGHTS.value,
-            "evaluate": NO_ANSWER,
+            "evaluate": NodeRefusal.NO_ANSWER,
         }
         assert paid() == [2, 2]
         check_what_travelled(proxy.sent, tmp_path)

@@ -131,47 +131,16 @@ def test_links_lead_to_sections_and_files(opened, index):
         assert href == (index.parent / name).as_uri()
 
 
-def test_drawings_are_seen_named_and_have_all_their_parts(opened):
+def test_drawings_are_seen_and_named(opened):
     tab = opened()
-    drawings = tab.locator("figure svg")
+    drawings = tab.locator("figure img")
     assert drawings.count() == 3
     for place in range(3):
         box = drawings.nth(place).bounding_box()
         assert box["width"] > 300
         assert box["height"] > 200
+        assert drawings.nth(place).evaluate("image => image.complete && image.naturalWidth > 300")
     assert tab.get_by_role("img", name="Accuracy grows with ε.", exact=True).count() == 1
-    used = tab.eval_on_selector_all(
-        "use",
-        """all => all.map((use) => {
-          const found = document.querySelector(use.getAttribute("href"));
-          const box = use.getBBox();
-          const blank = found?.matches('path:not([d]), path[d=""]'); // the glyph of a space
-          return found !== null && (blank || box.width + box.height > 0);
-        })""",
-    )
-    assert len(used) > 100
-    assert all(used)
-    clipped = tab.eval_on_selector_all(
-        "figure [clip-path]",
-        """all => all.map((node) => {
-          const path = node.getAttribute("clip-path").slice(4, -1);
-          return node.closest("svg").querySelector(path) !== null;
-        })""",
-    )
-    assert len(clipped) > 10
-    assert all(clipped)
-
-
-def test_the_style_of_a_drawing_arrives(opened):
-    tab = opened()
-    colours = tab.eval_on_selector_all(
-        "#fig2f path", "all => all.map(p => getComputedStyle(p).stroke)"
-    )
-    assert "rgb(31, 119, 180)" in colours
-    joins = tab.eval_on_selector_all(
-        "#fig2f path", "all => all.map(p => getComputedStyle(p).strokeLinejoin)"
-    )
-    assert "round" in joins
 
 
 @pytest.mark.parametrize("size", [(320, 600), (360, 760), (768, 1000), (1100, 800), (1400, 900)])
@@ -251,7 +220,7 @@ def test_on_paper_everything_is_open(opened, tmp_path):
     assert tab.evaluate("[...document.querySelectorAll('main details')].every(d => !d.open)")
     assert tab.evaluate(CONTRAST) == []
     assert width_is_kept(tab)
-    sizes = tab.eval_on_selector_all("figure svg", "all => all.map(s => s.clientWidth)")
+    sizes = tab.eval_on_selector_all("figure img", "all => all.map(s => s.clientWidth)")
     assert all(0 < size <= 673 for size in sizes)
 
 
@@ -307,7 +276,7 @@ def test_a_real_reproduction_opens_without_a_complaint(browser, reproduction, wi
     with watched(browser, reproduction) as open_page:
         tab = open_page(width)
         assert width_is_kept(tab)
-        assert tab.locator("#fig2i svg").first.bounding_box()["width"] > 200
+        assert tab.locator("#fig2i img").first.bounding_box()["width"] > 200
         assert tab.locator(".claims tbody tr").count() >= 5
         links = tab.eval_on_selector_all(
             "a[href$='.csv']", "all => all.map(a => a.getAttribute('href'))"
@@ -343,7 +312,7 @@ def test_a_finding_is_read_on_a_phone_and_on_paper(browser, finding, width):
         assert width_is_kept(tab)
         assert "is refuted" in tab.locator("header").inner_text()
         assert tab.locator(".badge.fails").is_visible()
-        assert tab.locator("figure svg").count() == 2
+        assert tab.locator("figure img").count() == 2
         assert tab.evaluate(CONTRAST) == []
         tab.emulate_media(media="print")
         assert width_is_kept(tab)

@@ -9,6 +9,7 @@ from fedsel import InvalidArgument, PublicFacts, Recipe, resolve_auto
 from fedsel._internal.random import stream
 from fedsel.auto._run_plan import plan_for
 from fedsel.device import Request
+from fedsel.preparation import PublicMeans
 from fedsel.server import Aggregator
 
 D = 6
@@ -54,9 +55,14 @@ def test_the_plan_of_a_checkpoint_stays(tmp_path):
         assert (server.plan, server.epoch) == (PLAN, 0)
         assert server.influence == RECIPE.build().influence
         request = server.request()
-    for other in (replace(PLAN, noise=2 * PLAN.noise), replace(PLAN, octaves=9)):
-        with pytest.raises(InvalidArgument, match=r"^plan = .*as in the checkpoint"):
-            opened(tmp_path, plan=other)
+    ends = [(end,) * (D - 1) for end in (-1.0, 1.0)]
+    for change, name in (
+        ({"noise": 2 * PLAN.noise}, "plan.noise"),
+        ({"octaves": 9}, "plan.octaves"),
+        ({"known": PublicMeans((0.25,) * (D - 1), *ends, PLAN.loose)}, "public_mean"),
+    ):
+        with pytest.raises(InvalidArgument, match=rf"^{name} = .*, as in the checkpoint"):
+            opened(tmp_path, plan=replace(PLAN, **change))
     with opened(tmp_path) as server:
         assert server.request() == request
 

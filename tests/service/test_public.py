@@ -208,7 +208,7 @@ def test_a_run_keeps_its_rows(quick_path):
     file = quick_path / "rows.csv"
     file.write_text(file.read_text().replace("green", "blue"))
     assert opened(task_of(**given), store).run == begun.run
-    with pytest.raises(InvalidArgument, match=r"public_rows of .*'None'.*300 rows \(SHA-256"):
+    with pytest.raises(InvalidArgument, match=r"public_rows of .*None.*300 rows \(SHA-256"):
         opened(task_of(**given | {"public_rows": None}), store)
     written(file, table_of(300, seed=8)[0])
     with pytest.raises(InvalidArgument, match=r"public_rows of .*300 rows .*as in the checkpoint"):

@@ -302,6 +302,23 @@ def test_the_chunk_is_what_fits_of_what_is_held_for_a_client():
     )
 
 
+def test_the_chunk_of_clients_with_several_records_counts_the_way_to_their_loss_too():
+    """Few trainable parameters behind many frozen ones: what is on the way is what fills memory."""
+    net = nn.Sequential(nn.Linear(6, 5000), nn.ReLU(), nn.Linear(5000, 1))
+    net[0].requires_grad_(False)
+    net[2].requires_grad_(False)
+    net.append(nn.Linear(1, 3))
+    owners = by_groups([0] * 6 + [1] * 4 + [2, 2])
+    data = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    alone = ClientUpdates(net, F.cross_entropy, *data, reg=0.1).chunk
+    assert CHUNK_BYTES // (8 * 11_000) < alone < CHUNK_BYTES // (8 * 10_000)
+    together = ClientUpdates(net, F.cross_entropy, *data, partition=owners).chunk
+    assert together == pytest.approx(alone / 6, rel=0.05)
+    steps = Local(rate=0.1, batch=2)
+    stepped = ClientUpdates(net, F.cross_entropy, *data, partition=owners, local=steps).chunk
+    assert stepped == pytest.approx(alone / 2, rel=0.05)
+
+
 def test_not_even_the_sign_of_zero_is_lost():
     """The angle of (-1, -0) is -π, that of (-1, 0) is π."""
     module = nn.Sequential(nn.Linear(1, 3), nn.Identity())

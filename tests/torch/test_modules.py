@@ -199,6 +199,75 @@ def test_what_cannot_be_put_back_is_refused_before_anything_is_spent(what, local
     assert len(_account.RECORDS.digests) == 0
 
 
+class Shift(nn.Module):
+    """Subtracts a buffer, which a forward pass may move."""
+
+    def __init__(self, move=lambda _mean, _x: None):
+        super().__init__()
+        self.last, self.move = nn.Linear(6, 3), move
+        self.register_buffer("mean", torch.linspace(-1, 1, 6))
+
+    def forward(self, x):
+        self.move(self, x)
+        return self.last(x - self.mean)
+
+
+def replaces(own, x):
+    own.mean = 0.9 * own.mean + 0.1 * x.mean(0)
+
+
+def overwrites(own, x):
+    own.mean += x.mean(0)
+
+
+def test_a_constant_buffer_is_as_good_as_a_frozen_parameter():
+    X, y = torch.randn(40, 6), torch.randint(0, 3, (40,))
+    shifted, plainly = Shift(), nn.Linear(6, 3)
+    plainly.load_state_dict(shifted.last.state_dict())
+    made = [ClientUpdates(*one, y) for one in ((shifted, nn.functional.cross_entropy, X),)]
+    made.append(ClientUpdates(plainly, nn.functional.cross_entropy, X - shifted.mean, y))
+    for updates in made:
+        updates.receive(updates.layout.read(updates.module))
+    one, other = (updates.vectors(np.arange(40)) for updates in made)
+    for part, expected in zip(one, other, strict=True):
+        np.testing.assert_array_equal(rows_of(part), rows_of(expected))
+
+
+@pytest.mark.parametrize("move", [replaces, overwrites])
+@pytest.mark.parametrize("local", [None, Local(rate=0.1)])
+def test_a_buffer_that_a_forward_pass_changes_is_refused_before_anything_is_spent(move, local):
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    net = Shift(move)
+    kept = net.mean.clone()
+    with pytest.raises(InvalidArgument, match=r"^module = 'Shift, whose forward .*changes mean'"):
+        FederatedTrainer(net, epsilon=2.0, local=local).fit(X, y)
+    assert len(_account.RECORDS.digests) == 0
+    assert torch.equal(net.mean, kept)
+
+
+def test_a_buffer_that_changes_later_changes_nothing():
+    """By the second pass on, and unseen by torch: every pass has a copy of its own."""
+
+    def later(own, x):
+        if passes:
+            torch.add(own.mean, 1, out=own.mean)
+
+    X, y, passes = torch.randn(N, 6), torch.randint(0, 3, (N,)), []
+    updates = ClientUpdates(Shift(later), nn.functional.cross_entropy, X, y)
+    updates.receive(updates.layout.read(updates.module))
+    passes.append(1)
+    one, other = (updates.vectors(np.arange(N)) for _ in range(2))
+    for part, expected in zip(one, other, strict=True):
+        np.testing.assert_array_equal(rows_of(part), rows_of(expected))
+
+
+def test_dropout_that_is_turned_off_is_no_dropout():
+    net = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 3))
+    with pytest.raises(InvalidArgument, match="without dropout"):
+        FederatedTrainer(net, epsilon=2.0)
+    FederatedTrainer(net.eval(), epsilon=2.0, batch=4).fit(torch.randn(N, 6), torch.zeros(N).long())
+
+
 class Words(nn.Module):
     """Takes words by their numbers, also where these are floats."""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument
-from fedsel.device.joining import Ended
+from fedsel.device import Ended
 from fedsel.tracking import follow
 from tests.tracking.test_callbacks import Failing, Recorder
 

@@ -2,7 +2,9 @@
 
 import json
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,6 +67,23 @@ def test_margins_follow_from_the_file_number_by_number(model, records):
     expected = [slow(values, row) for row in model.schema.encode(records).tolist()]
     np.testing.assert_allclose(model.margins(records), expected, rtol=0, atol=1e-5)
     assert np.abs(model.margins(records)).max() > 0.1
+
+
+@every_model
+def test_the_page_says_how_to_predict_by_hand(model, records):
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
+    text = re.search(r"```python\n(import json, math\n.*?)\n\nwith open", page, re.S)[1]
+    exec(text, scope := {})
+    values, features = json.loads(model.encode()), model.schema.encode(records).tolist()
+    shares = [scope["predict_proba"](values, x) for x in features]
+    if model.loss == "logistic":
+        np.testing.assert_allclose(shares, model.predict_proba(records), rtol=0, atol=1e-6)
+    else:  # margins have the same differences
+        logs = np.log(shares)
+        wide = model.margins(records)
+        wide = np.column_stack([0 * wide, wide]) if model.rows == 1 else wide
+        apart = logs - logs[:, :1], wide - wide[:, :1]
+        np.testing.assert_allclose(*apart, rtol=0, atol=1e-5)
 
 
 @every_model

@@ -271,3 +271,12 @@ def test_a_wrong_table_is_refused_without_a_cell_of_it():
 def test_levels_may_be_whole_numbers():
     assert Category([1, 2]).levels == ("1", "2")
     assert Schema(1, classes=[0, 1, 2]).targets([2, 0.0, "1"]).tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_what_counts_as_missing(name):
+    found = {n: cells.tolist() for n, cells in MIXED.missing(FRAMES[name]).items()}
+    wanted = {"age": [0, 1, 0], "income": [0, 0, 1], "job": [0, 1, 0], "since": [0, 0, 1]}
+    assert found == wanted
+    with pytest.raises(InvalidArgument, match="by which cells are told"):
+        Schema(2).missing([[1, 2]])

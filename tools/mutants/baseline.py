@@ -20,7 +20,7 @@ MODULES = (
 # The tests that mirror a module or folder: the longest name that fits. Its doctests come with it.
 TESTS = {
     "device": "device",
-    "device/_updates": "device/test_updates.py device/test_linear.py preparation",
+    "device/_records": "device/test_records.py device/test_linear.py preparation",
     "mechanisms": "mechanisms solutions checks test_golden.py "
     "sampling/test_device.py sampling/test_fresh_seeds.py",
     "mechanisms/central": "mechanisms/central",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.random import words_of
-from fedsel.device._updates import saturated
+from fedsel.device._client import saturated
 from fedsel.mechanisms._reports import BOTTOM
 from fedsel.recipe import Recipe
 from fedsel.solutions import entries, entry

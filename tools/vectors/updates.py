@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, Loss
 from fedsel.device import LinearRecords
-from fedsel.device._updates import evaluated, saturated
+from fedsel.device._client import evaluated, saturated
 from fedsel.preparation import FeatureScale, Plan, Preparation
 from fedsel.preparation._plan import Pass
 from tools.vectors.encoding import Case, f32, f64, quiet

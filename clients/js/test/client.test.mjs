@@ -124,6 +124,22 @@ test("refusals come in the order of the checks", async () => {
   assert.equal((await client.history()).entries.length, 0);
 });
 
+test("an update is made of columns that the policy allows, and says so", async () => {
+  const client = await opened(undefined, { ...POLICY, columns: ["age", "job"] });
+  const answer = (columns, request = requestOf()) =>
+    client.answer(request, WEIGHTS, UPDATE, columns);
+  await assert.rejects(answer(["age"], "text"), refused("MALFORMED"));
+  for (const columns of [undefined, null, ["age", "income"]]) {
+    await assert.rejects(answer(columns), refused("NOT_ALLOWED"));
+  }
+  assert.equal((await client.history()).entries.length, 0);
+  const report = await answer(["job"]);
+  assert.deepEqual(await answer(["age", "job"]), report);
+  for (const columns of ["age", [], [""], ["a\nge"], [3]]) {
+    await assert.rejects(opened(undefined, { ...POLICY, columns }), /columns = /);
+  }
+});
+
 test("weights are within the bound in their own precision, and never infinite", async () => {
   const answered = async (weight_bound, weight) => {
     const client = await opened(new MemoryStore(), { ...POLICY, weight_bound });

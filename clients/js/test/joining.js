@@ -10,8 +10,8 @@ const later = globalThis.setTimeout;
 const timeout = AbortSignal.timeout.bind(AbortSignal);
 const POLICY = { lifetime: 2, per_report: 2, solutions: ["RJ"], dimensions: [3] };
 
-/** @param {{ url: string, patience: number, silence: boolean }} options */
-export async function takePart({ url, patience, silence }) {
+/** @param {{ url: string, patience: number, silence: boolean, columns: string[] | null }} options */
+export async function takePart({ url, patience, silence, columns }) {
   const pauses = [];
   globalThis.setTimeout = (work, milliseconds, ...rest) => {
     const ours = new Error().stack.includes("/joining/connection.js"); // Node's fetch has timers, too
@@ -20,7 +20,7 @@ export async function takePart({ url, patience, silence }) {
     return later(work, Math.min(milliseconds, 2));
   };
   AbortSignal.timeout = (given) => timeout(silence && given === 30_000 ? 1_000 : given);
-  const client = await Client.open(POLICY, new MemoryStore(), { create: true });
+  const client = await Client.open({ ...POLICY, columns }, new MemoryStore(), { create: true });
   let [reads, early] = [0, 0];
   const noted = (rows) => new Proxy(rows, { get: (all, name) => ((reads += 1), all[name]) });
   const table = [

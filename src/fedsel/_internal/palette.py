@@ -65,7 +65,7 @@ _STAGES = {
 }
 """Markers of a selection by its value; what is not listed has the marker of the flat value."""
 _LINES = {(True, True): DASH_DOT, (True, False): DASHED, (False, True): DOTTED}
-"""By -C and -O."""
+"""Line styles by whether a name ends with -C, and with -O."""
 
 
 def look(name: str) -> Look:

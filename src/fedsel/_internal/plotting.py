@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,16 @@ def in_a_paper() -> Iterator[None]:
 
     with rc_context(_PAPER):
         yield
+
+
+def svg_of(figure: Figure) -> str:
+    """Convert a figure to SVG: always to the same text."""
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    with rc_context({"svg.hashsalt": "fedsel"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
 
 
 def write_pdf(figure: Figure, path: Path) -> None:

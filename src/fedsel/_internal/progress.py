@@ -4,8 +4,8 @@ On one machine the calls run in threads: the kernels release the GIL, and thread
 Another backend of joblib (`joblib.parallel_config`), such as a Dask cluster, takes them instead.
 
 Work in Python shows a bar after two seconds (`note`), some lines in a log, and of nested work only
-the outermost shows any. Commands draw bars of their own and turn it off; so do
-``FEDSEL_PROGRESS=0`` and `show_progress`. Rich is imported by the first console.
+the outermost shows any, which may be the bar of a command. ``FEDSEL_PROGRESS=0`` and
+`show_progress` turn it off. Rich is imported by the first console.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def _in_threads(
 
 
 PATIENCE = 2.0
-"""Seconds without a word."""
+"""Seconds before long work shows how far it is."""
+_EVERY_ON_A_TERMINAL = 0.1
+"""Seconds between two moves of a bar: work of many small units does not wait for it."""
 _EVERY_IN_A_LOG = 30.0
 """Seconds between two lines, once the first has been written."""
 
@@ -127,6 +129,19 @@ def show_progress(on: bool) -> bool:
 
 
 @contextmanager
+def _turn() -> Iterator[bool]:
+    """Yield whether this work may speak: of nested work only the outermost does."""
+    with _lock:
+        mine, _state["busy"] = not _state["busy"], True
+    try:
+        yield mine
+    finally:
+        if mine:
+            with _lock:
+                _state["busy"] = False
+
+
+@contextmanager
 def note(activity: str, total: float) -> Iterator[Callable[[float], object]]:
     """Show how far ``activity`` is; call what it yields with the units of work just done.
 
@@ -134,19 +149,15 @@ def note(activity: str, total: float) -> Iterator[Callable[[float], object]]:
     ...     for _ in range(3):
     ...         _ = advance(1)
     """
-    with _lock:
-        shows = _state["on"] and not _state["busy"] and total > 0
-        _state["busy"] = _state["busy"] or shows
-    if not shows:
-        yield abs
-        return
-    waiting = _Waiting(activity, total)
-    try:
-        yield waiting.advance
-    finally:
-        waiting.end()
-        with _lock:
-            _state["busy"] = False
+    with _turn() as mine:
+        if not (mine and _state["on"] and total > 0):
+            yield abs
+            return
+        waiting = _Waiting(activity, total)
+        try:
+            yield waiting.advance
+        finally:
+            waiting.end()
 
 
 class _Waiting:
@@ -154,14 +165,15 @@ class _Waiting:
 
     def __init__(self, activity: str, total: float) -> None:
         self._activity, self._total, self._done = activity, total, 0.0
-        self._began = time.monotonic()
+        self._began, self._next = time.monotonic(), PATIENCE
         self._bar: Bar | None = None
 
     def advance(self, units: float) -> None:
         self._done += units
         elapsed = time.monotonic() - self._began
-        if elapsed < PATIENCE:
+        if elapsed < self._next:
             return
+        self._next = elapsed + _EVERY_ON_A_TERMINAL
         with suppress(OSError, ValueError):  # standard error is closed; the work goes on
             if self._bar is None:
                 self._bar = Bar(self._total, f"fedsel: {self._activity}", elapsed=elapsed)
@@ -221,11 +233,14 @@ class Bar:
         self._next = self._began + PATIENCE
 
     def __enter__(self) -> Self:
+        self._speaking = _turn()
+        self._speaking.__enter__()
         if self._console.is_terminal:
             self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._speaking.__exit__(None, None, None)
         if self._console.is_terminal:  # some versions of rich end a log with an empty line
             self._progress.stop()
 
@@ -253,45 +268,30 @@ class Bar:
 
 
 @contextmanager
-def patience(text: str) -> Iterator[Callable[[str], None]]:
-    """Show what is going on, once it has taken more than two seconds.
-
-    Call the yielded function with each further step. A terminal shows a spinner; a log gets a line
-    for each step.
-    """
+def patience(text: str) -> Iterator[None]:
+    """Show what is going on once it has taken two seconds: a spinner, or in a log a line."""
     from rich.text import Text
 
-    console = progress_console()
-    latest, stage = Text(printable(text)), "waiting"
-    status = console.status(latest)
-    lock = threading.Lock()
+    console, line = progress_console(), Text(printable(text))
+    status = console.status(line)
+    lock, ended = threading.Lock(), threading.Event()
 
     def show() -> None:
-        nonlocal stage
         with lock:
-            if stage == "over":  # ended while this was about to begin
+            if ended.is_set():  # while this was about to begin
                 return
-            stage = "shown"
             if console.is_terminal:
                 status.start()
             else:
-                console.print(latest)
-
-    def notify(line: str) -> None:
-        nonlocal latest
-        with lock:
-            latest = Text(printable(line))
-            status.update(latest)
-            if stage == "shown" and not console.is_terminal:
-                console.print(latest)
+                console.print(line)
 
     timer = threading.Timer(PATIENCE, show)
     timer.daemon = True
     timer.start()
     try:
-        yield notify
+        yield
     finally:
         timer.cancel()
         with lock:
-            stage = "over"
+            ended.set()
             status.stop()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedsel.errors import InvalidArgument
 
 _LONG = re.compile(r"[0-9_]{4300}")
-"""Python reads no integer of so many digits."""
+"""Python refuses to parse an integer with this many digits."""
 
 
 def read_toml(argument: str, path: str | Path, **options: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def read_toml(argument: str, path: str | Path, **options: Any) -> dict[str, Any]
 
 
 def known_one(name: str, known: Collection[str], kind: str = "key") -> str:
-    """What a name should have been: one of those that are like it, or any.
+    """Say which known names an unknown one may have meant: similar ones, or all of them.
 
     >>> known_one("close-after", ["close_after", "clients"])
     'a known key, such as close_after'
@@ -47,7 +47,23 @@ def known_one(name: str, known: Collection[str], kind: str = "key") -> str:
 
 
 @contextmanager
-def naming_file(path: str | Path) -> Iterator[None]:
+def naming(rule: Callable[[str], str] | Mapping[str, str]) -> Iterator[None]:
+    """Have errors name the argument as their reader knows it: by a rule, or old name by old name.
+
+    >>> with naming({"nodes": "clients"}):
+    ...     raise InvalidArgument("nodes", 0, "an integer ≥ 1")
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: clients = 0: must be an integer ≥ 1
+    """
+    try:
+        yield
+    except InvalidArgument as error:
+        own = error.name
+        error.name = rule.get(own, own) if isinstance(rule, Mapping) else rule(own)
+        raise
+
+
+def naming_file(path: str | Path) -> AbstractContextManager[None]:
     """Have errors about the values of a file name the file.
 
     >>> with naming_file("folder/task.toml"):
@@ -55,11 +71,7 @@ def naming_file(path: str | Path) -> Iterator[None]:
     Traceback (most recent call last):
     fedsel.errors.InvalidArgument: epsilon in task.toml = 0: must be a number > 0
     """
-    try:
-        yield
-    except InvalidArgument as error:
-        error.name = f"{error.name} in {Path(path).name}"
-        raise
+    return naming(lambda name: f"{name} in {Path(path).name}")
 
 
 def check_keys(

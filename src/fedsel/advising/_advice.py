@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypedDict, final
+from typing import Any, final
 
 from fedsel._internal.progress import note
 from fedsel.advising._moments import moments
@@ -111,11 +111,10 @@ class Advice(Asked):
                 return outlook
         raise InvalidArgument("name", name, ", ".join(o.name for o in self.outlooks))
 
-    def check(self, seed: int = 0, advance: Callable[[str], object] = str) -> tuple[Check, ...]:
+    def check(self, seed: int = 0) -> tuple[Check, ...]:
         """Simulate rounds of each solution and compare their alignment with the computed one.
 
-        A round has ``batch`` reports, or fewer if that would take long. ``advance`` is called with
-        each name before it is simulated.
+        A round has ``batch`` reports, or fewer if that would take long.
 
         >>> from fedsel import advise
         >>> advice = advise(dim=50, clients=1_000, batch=50, epsilon=2.0)
@@ -125,7 +124,6 @@ class Advice(Asked):
         checks: list[Check] = []
         with note("checking advice by simulation", len(self.outlooks)) as tell:
             for outlook in self.outlooks:
-                advance(outlook.name)
                 checks.append(self._check_one(outlook, checks, seed))
                 tell(1)
         return tuple(checks)
@@ -258,13 +256,6 @@ class CentralAdvice:
         }
 
 
-class _Goal(TypedDict):
-    epsilon: float
-    delta: float
-    reports: int
-    epochs: int
-
-
 def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: float) -> Advice:
     """Give advice for a central goal, with and without a shuffler."""
     goal, local, proofs = _goal(asked, epsilon, delta), dict[str, float](), {}
@@ -301,7 +292,7 @@ def _rounds(count: int) -> str:
     return f"{count} round{'s' * (count > 1)}"
 
 
-def _goal(asked: Asked, epsilon: float, delta: float) -> _Goal:
+def _goal(asked: Asked, epsilon: float, delta: float) -> dict[str, Any]:
     return {"epsilon": epsilon, "delta": delta, "reports": asked.reports, "epochs": asked.epochs}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
+from fedsel._internal.progress import note
 from fedsel.advising._moments import Moments, Updates, has_moments, moments
 from fedsel.advising._sufficiency import GOAL, Prospect, prospect, too_large, wanted_clients
 from fedsel.auto import Model, PublicFacts, learning_rate, radius
@@ -218,7 +219,12 @@ def candidate(name: str, epsilon: Epsilon, asked: Asked) -> Solution:
 def outlooks(asked: Asked, epsilon_of: Callable[[str], Epsilon]) -> tuple[Outlook, ...]:
     """Return an outlook for each solution, by rank; ``epsilon_of`` returns its total ε."""
     skipped, listed = left_out(asked), candidates()
-    found = [_outlook(name, epsilon_of(name), asked) for name in listed if name not in skipped]
+    found = []
+    with note("computing what each solution can do", len(listed)) as advance:
+        for name in listed:
+            if name not in skipped:
+                found.append(_outlook(name, epsilon_of(name), asked))
+            advance(1)
     found.sort(key=lambda o: (-float(f"{_safely(o):.2g}"), listed.index(o.name)))
     return tuple(replace(o, rank=i) for i, o in enumerate(found, 1))
 

@@ -184,14 +184,13 @@ def experiment(
     alpha: float = FALSE_ALARM,
     delta: float = 0.0,
     float_bits: bool = True,
-    advance: Tell = abs,
 ) -> Finding:
     """Find the pair of inputs and the event that differ most, and bound the loss.
 
     ``sample(value, trials, seed, tell)`` returns ``trials`` independent outputs for an input, and
-    calls ``tell`` with the number of trials just done; ``advance`` is called alike. The bound is
-    ln((p − δ)/q), with p a lower bound of the event's probability for the first input and q an
-    upper bound for the second, each wrong with probability alpha/2.
+    calls ``tell`` with the number of trials just done. The bound is ln((p − δ)/q), with p a lower
+    bound of the event's probability for the first input and q an upper bound for the second, each
+    wrong with probability alpha/2.
     """
     check_count("trials", trials)
     check_count("pilot", pilot, least=2)
@@ -201,12 +200,7 @@ def experiment(
         raise InvalidArgument("delta", delta, "in [0, 1)")
     if len(inputs) < 2:
         raise InvalidArgument("inputs", len(inputs), "at least two")
-    with note("auditing", pilot * len(inputs) + 2 * trials) as noted:
-
-        def tell(done: float) -> None:
-            noted(done)
-            advance(done)
-
+    with note("auditing", pilot * len(inputs) + 2 * trials) as tell:
         pilots = [sample(value, pilot, _seed(seed, 0, i), tell) for i, value in enumerate(inputs)]
         encoder = Encoder(pilots)
         bits = encoder.floats and float_bits

@@ -96,11 +96,6 @@ class ProgramAudit:
     seed: int
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """The lower bound of the event's probability for one input, the upper for the other."""
-        return self.finding.bounds
-
-    @property
     def refuted(self) -> bool:
         """Whether the claim is false, by the exact loss or else by the experiment."""
         if self.exact is not None and self.finding.delta == 0:
@@ -127,7 +122,6 @@ def audit_program(
     seed: int | None = None,
     alpha: float = FALSE_ALARM,
     float_bits: bool = True,
-    advance: Tell = abs,
 ) -> ProgramAudit:
     """Attack a program (value, entropy) → output, and enumerate it if possible.
 
@@ -161,7 +155,6 @@ def audit_program(
         alpha=alpha,
         delta=delta,
         float_bits=float_bits,
-        advance=advance,
     )
     if exact is not None and delta == 0 and finding.lower_bound > exact.epsilon:
         # The experiment contradicts the enumeration, so the program has another random source.
@@ -178,7 +171,6 @@ def audit_solution(
     trials: int = TRIALS,
     pilot: int = PILOT,
     seed: int | None = None,
-    advance: Tell = abs,
 ) -> ProgramAudit:
     """Attack the first report of a solution's client, and say what its certificate is.
 
@@ -204,7 +196,6 @@ def audit_solution(
         pilot=pilot,
         seed=stream,
         delta=delta,
-        advance=advance,
     )
     loss = solution.privacy.per_report
     why = f"a report is not enumerated. By its law, fedsel certify, it costs ε = {loss:.6g}"

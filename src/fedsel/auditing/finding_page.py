@@ -75,7 +75,7 @@ def _spoken_epsilon(exact: ExactLoss) -> str:
 
 def meaning(found: ProgramAudit) -> str:
     """What the finding means for a person, in one sentence."""
-    low, high = found.bounds
+    low, high = found.finding.bounds
     seen = low / (low + high) if low + high else 0.5
     allowed = 1 / (1 + math.exp(-found.claimed))
     return (
@@ -102,7 +102,7 @@ def _confidence(found: ProgramAudit) -> str:
 
 def verdict_section(found: ProgramAudit, target: str) -> Section:
     """The claim, the experiment and the exact loss, in words."""
-    finding, (low, high) = found.finding, found.bounds
+    finding, (low, high) = found.finding, found.finding.bounds
     first, second = (in_words(value) for value in finding.pair)
     allowed = f"e^{found.claimed:g} = {math.exp(found.claimed):.4g}"
     text = [
@@ -215,7 +215,7 @@ def _often(found: ProgramAudit, most: int) -> list[Outcome]:
 
 
 def _draw_event(found: ProgramAudit) -> Drawing:
-    finding, (low, high) = found.finding, found.bounds
+    finding, (low, high) = found.finding, found.finding.bounds
     figure = new_figure(4.8, 2.6)
     axes = figure.subplots()
     shares = [hits / finding.trials for hits in finding.hits]

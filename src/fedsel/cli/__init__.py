@@ -10,11 +10,11 @@ import typer
 
 from fedsel import __version__
 from fedsel._internal.extras import MissingExtra
-from fedsel._internal.progress import show_progress
 from fedsel.cli import (
     _advise,
     _audit,
     _certify,
+    _models,
     _run,
     _schema,
     _solutions,
@@ -43,6 +43,8 @@ for _name, _command, _example in (
     ("serve", serve.serve_command, serve.SERVE_EXAMPLE),
     ("invite", serve.invite_command, serve.INVITE_EXAMPLE),
     ("join", join.join_command, join.JOIN_EXAMPLE),
+    ("predict", _models.predict_command, _models.PREDICT_EXAMPLE),
+    ("export", _models.export_command, _models.EXPORT_EXAMPLE),
     ("aggregate", aggregate.aggregate, aggregate.EXAMPLE),
 ):
     app.command(_name, epilog=_example)(_command)
@@ -71,7 +73,6 @@ def main() -> None:
         # Where ε cannot be written, a result must not be lost for it.
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
             stream.reconfigure(errors="backslashreplace")
-    show_progress(False)  # commands draw bars of their own
     try:
         app()
     except (InvalidArgument, InvalidData) as error:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel._internal.progress import patience
 from fedsel.cli._imports import ImportOption, import_solutions
-from fedsel.cli._terminal import Column, JsonOption, fitted, output, print_json
+from fedsel.cli._terminal import JsonOption, output, print_json
+from fedsel.pages import Table
 from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:
-    from fedsel.advising import Advice, Check, Outlook
+    from fedsel.advising import Advice, Check, Outlook, Rung
 
 EXAMPLE = (
     "Example: fedsel advise --dim 124 --clients 39000 --batch 390 --epsilon 1   ·   "
@@ -78,26 +78,22 @@ def advise_command(
     from fedsel.advising import advise
 
     import_solutions(imports)
-    with patience("searching the local ε that a central one allows"):
-        advice = advise(
-            dim=dim,
-            clients=clients,
-            epsilon=epsilon,
-            central=central,
-            delta=delta,
-            batch=batch,
-            rounds=rounds,
-            epochs=epochs,
-            sparse=sparse,
-            agreement=agreement,
-            norm=norm,
-            clip=clip,
-            regression=regression,
-        )
-    checks: tuple[Check, ...] = ()
-    if check:
-        with patience("simulating") as notify:
-            checks = advice.check(seed, lambda name: notify(f"simulating {name}"))
+    advice = advise(
+        dim=dim,
+        clients=clients,
+        epsilon=epsilon,
+        central=central,
+        delta=delta,
+        batch=batch,
+        rounds=rounds,
+        epochs=epochs,
+        sparse=sparse,
+        agreement=agreement,
+        norm=norm,
+        clip=clip,
+        regression=regression,
+    )
+    checks = advice.check(seed) if check else ()
     if as_json:
         content = advice.as_dict()
         if check:
@@ -114,43 +110,54 @@ def _needed(outlook: Outlook) -> str:
     return f"{needed:,}" if needed < 10**9 else f"{needed:.1e}"
 
 
-def _name(outlook: Outlook) -> str:
-    return outlook.name + ("" if outlook.takes == outlook.name else f" (as {outlook.takes})")
+def _ranking(advice: Advice, title: str) -> Table:
+    rows = tuple(
+        (
+            o.rank,
+            o.name + ("" if o.takes == o.name else f" (as {o.takes})"),
+            f"{o.epsilon_per_report:.4g}",
+            None if o.mu is None else f"{o.mu:.2g}",
+            o.k,
+            o.bits,
+            f"{o.noise:.3g}",
+            f"{o.alignment_round:.2g}",
+            f"{o.alignment_all:.2g}",
+            _needed(o),
+            f"{o.learning_rate:.3g}",
+        )
+        for o in advice.outlooks
+    )
+    columns = ("", "solution", "ε per report", "μ", "k", "bits", "noise/signal", "alignment")
+    # With a central goal the local ε of a report is what is asked for.
+    own = () if advice.central else ("ε per report",)
+    return Table(
+        title,
+        (*columns, "over all", "clients needed", "α"),
+        rows,
+        optional=("μ", "k", *own, "bits", "noise/signal", "alignment", "α"),
+    )
 
 
-_COLUMNS = (
-    Column("", lambda o: str(o.rank)),
-    Column("solution", _name, text=True),
-    Column("ε per report", lambda o: f"{o.epsilon_per_report:.4g}", weight=1),
-    Column("μ", lambda o: "" if o.mu is None else f"{o.mu:.2g}", weight=0),
-    Column("k", lambda o: "" if o.k is None else str(o.k), weight=0),
-    Column("bits", lambda o: str(o.bits), weight=2),
-    Column("noise/signal", lambda o: f"{o.noise:.3g}", weight=3),
-    Column("alignment", lambda o: f"{o.alignment_round:.2g}", weight=4),
-    Column("over all", lambda o: f"{o.alignment_all:.2g}"),
-    Column("clients needed", _needed),
-    Column("α", lambda o: f"{o.learning_rate:.3g}", weight=5),
-)
-"""The lightest are left out first on a narrow terminal."""
+def _ladder(rungs: tuple[Rung, ...], name: str) -> Table:
+    rows = tuple((r.rounds, r.reports, f"{r.local:.4g}", f"{r.alignment:.2g}") for r in rungs)
+    columns = ("rounds", "reports a round", "ε per report", "over all")
+    return Table(f"{name}, shuffled, by the rounds of an epoch", columns, rows)
 
-_CENTRALLY = tuple(replace(c, weight=None) if c.heading == "ε per report" else c for c in _COLUMNS)
-"""With a central goal the local ε of a report is what is asked for."""
 
-_RUNGS = (
-    Column("rounds", lambda r: f"{r.rounds:,}"),
-    Column("reports a round", lambda r: f"{r.reports:,}"),
-    Column("ε per report", lambda r: f"{r.local:.4g}"),
-    Column("over all", lambda r: f"{r.alignment:.2g}"),
-)
-
-_COMPARED = (
-    Column("solution", lambda c: c.name, text=True),
-    Column("reports", lambda c: f"{c.reports:,}", weight=1),
-    Column("rounds", lambda c: f"{c.rounds}", weight=0),
-    Column("computed", lambda c: f"{c.computed:.3g}"),
-    Column("measured", lambda c: f"{c.measured:.3g} ± {c.error:.1g}"),
-    Column("", lambda c: "agrees" if c.agrees else "DIFFERS", text=True),
-)
+def _compared(checks: tuple[Check, ...]) -> Table:
+    rows = tuple(
+        (
+            c.name,
+            c.reports,
+            c.rounds,
+            f"{c.computed:.3g}",
+            f"{c.measured:.3g} ± {c.error:.1g}",
+            "agrees" if c.agrees else "DIFFERS",
+        )
+        for c in checks
+    )
+    columns = ("solution", "reports", "rounds", "computed", "measured", "")
+    return Table("Simulated rounds", columns, rows, optional=("rounds", "reports"))
 
 
 def _show(advice: Advice, checks: tuple[Check, ...]) -> None:
@@ -165,13 +172,11 @@ def _show(advice: Advice, checks: tuple[Check, ...]) -> None:
         f"{goal} over {advice.epochs} epoch{'s' if advice.epochs > 1 else ''}, "
         f"{kind} updates, agreement {advice.agreement:g}"
     )
-    columns = _COLUMNS if central is None else _CENTRALLY
-    console.print(fitted(console, columns, advice.outlooks, title=title))
+    console.print(_ranking(advice, title))
     if central is not None:
-        rungs = f"{advice.recommended}, shuffled, by the rounds of an epoch"
-        console.print(fitted(console, _RUNGS, central.ladder, title=rungs))
+        console.print(_ladder(central.ladder, advice.recommended))
     if checks:
-        console.print(fitted(console, _COMPARED, checks, title="Simulated rounds"))
+        console.print(_compared(checks))
     console.print(f"Without privacy all updates would align {advice.without_privacy:.3g}.")
     console.print(f"Recommended: {advice.recommended}. {advice.reason}", highlight=False)
     for sentence in () if central is None else central.sentences(advice):

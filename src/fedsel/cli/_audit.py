@@ -7,6 +7,7 @@ import difflib
 import inspect
 import json
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,6 @@ import numpy as np
 import typer
 
 from fedsel._internal.extras import check_installed
-from fedsel._internal.progress import Bar
 from fedsel.cli._imports import ImportOption, import_solutions, module_of
 from fedsel.cli._terminal import (
     JsonOption,
@@ -43,12 +43,9 @@ EXAMPLE = (
     "   ·   fedsel audit noise.py:laplace --epsilon 1 --range 0 1 --json"
     "   ·   fedsel audit TT-Duchi --import my_solutions.py --epsilon 1 --dim 3"
 )
-_NOT_REPEATED = ("target", "html", "as_json", "seed")
-"""Parameters that the command to repeat an audit has elsewhere, or not at all."""
 
 
 def audit(
-    ctx: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -125,7 +122,7 @@ def audit(
     if html is not None:
         check_installed("plots", "--html", "matplotlib")
     check_file("--html", html)
-    asked: dict[str, Any] = {"claimed": epsilon, "delta": delta, "seed": seed}
+    asked: dict[str, Any] = {"claimed": epsilon, "delta": delta, "trials": trials, "seed": seed}
     parameters, seeded = _settings(settings or ()), True
     if any(known.lower() == target.lower() for known in names()):
         subject: Any = _solution(target, epsilon, dim, inputs, parameters)
@@ -135,8 +132,9 @@ def audit(
         asked["inputs"] = _inputs(inputs, within, dim)
         subject, seeded = as_program(find_function(target), target, parameters)
         asked["float_bits"] = not values_only
-    found = _audited(subject, target, trials, **asked)
-    command = _command(ctx, target, found.seed if seeded else None)
+    found = _audited(subject, target, **asked)
+    to_repeat = ["--seed", str(found.seed)] if seeded and seed is None else []
+    command = shlex.join(["fedsel", *sys.argv[1:], *to_repeat])
     if html is not None:
         from fedsel.auditing.finding_page import finding_page
         from fedsel.pages import write_page
@@ -148,24 +146,6 @@ def audit(
         _print(found, target, command, html)
     if found.refuted:
         raise typer.Exit(1)
-
-
-def _command(ctx: typer.Context, target: str, seed: int | None) -> str:
-    """The command line that repeats an audit; a function with draws of its own has no seed."""
-    words = ["fedsel", "audit", target]
-    for parameter in ctx.command.params:
-        value = ctx.params.get(str(parameter.name))
-        if parameter.name in _NOT_REPEATED or value in (None, False, parameter.default):
-            continue
-        option = max(parameter.opts, key=len)
-        if value is True:
-            words.append(option)
-        elif getattr(parameter, "multiple", False):
-            words += [word for item in value for word in (option, item)]
-        else:
-            several = value if isinstance(value, tuple) else (value,)
-            words += [option, *(f"{x:g}" if isinstance(x, float) else str(x) for x in several)]
-    return shlex.join([*words, *(() if seed is None else ("--seed", str(seed)))])
 
 
 def _solution(
@@ -182,31 +162,19 @@ def _solution(
     return solution(name, epsilon=None if plain else epsilon, dim=dim, **own)
 
 
-def _audited(subject: Any, target: str, trials: int, **asked: Any) -> ProgramAudit:
-    from fedsel.auditing import ProgramError, audit_program, audit_solution, candidate_inputs
+def _audited(subject: Any, target: str, **asked: Any) -> ProgramAudit:
+    from fedsel.auditing import ProgramError, audit_program, audit_solution
 
-    pilot = min(_PILOT, trials)
-    done = 0.0
     audit = audit_solution if isinstance(subject, Solution) else audit_program
-    inputs = asked.get("inputs") or candidate_inputs(subject.dim)
-    with Bar(pilot * len(inputs) + 2 * trials, f"auditing {target}") as bar:
-
-        def advance(units: float) -> None:
-            nonlocal done
-            done += units
-            if done >= 1000:  # a call may take less time than an update of the bar
-                bar.update(advance=done)
-                done = 0.0
-
-        try:
-            return audit(subject, trials=trials, pilot=pilot, advance=advance, **asked)
-        except ProgramError as error:
-            allowed = f"a randomiser that can be audited: {error}"
-            raise InvalidArgument("TARGET", target, allowed) from None
+    try:
+        return audit(subject, pilot=min(_PILOT, asked["trials"]), **asked)
+    except ProgramError as error:
+        allowed = f"a randomiser that can be audited: {error}"
+        raise InvalidArgument("TARGET", target, allowed) from None
 
 
 def find_function(target: str) -> Callable[..., Any]:
-    """The function that a user means; whatever is wrong with the name is said in a sentence."""
+    """Find the function that a name stands for; a wrong name is an error of one sentence."""
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
         raise InvalidArgument("TARGET", target, _EXPECTED)
@@ -227,7 +195,7 @@ def find_function(target: str) -> Callable[..., Any]:
 
 
 def _others(module: ModuleType, place: str, name: str) -> str:
-    """What is said where a name is missing: those that are there, the closest first."""
+    """List the names that exist, the closest first, for the error about a missing one."""
     own = [
         n for n, value in vars(module).items() if inspect.isroutine(value) and not n.startswith("_")
     ]
@@ -306,8 +274,8 @@ def _inputs(inputs: str | None, within: tuple[float, float] | None, dim: int | N
         raise InvalidArgument(
             "--inputs",
             None,
-            "the values that a person may have, such as '[0, 1]', or set --range LOW HIGH: the "
-            "claim is about any two of them",
+            "a list of values that people may have, such as '[0, 1]', unless you set --range LOW "
+            "HIGH: the claim is about any two of them",
         )
     return values_within(*within, dim)
 
@@ -343,7 +311,7 @@ def as_record(found: ProgramAudit, target: str, command: str) -> dict[str, Any]:
         "event": finding.words,
         "hits": list(finding.hits),
         "trials": finding.trials,
-        "probability_bounds": list(found.bounds),
+        "probability_bounds": list(finding.bounds),
         "exact": None
         if exact is None
         else {

@@ -181,7 +181,7 @@ def _refuse_unused(target: Mechanism, options: dict[str, Any]) -> None:
 
 
 def _refuse_options(known: Entry, options: dict[str, Any]) -> None:
-    """The same for a solution; a composition of the user's own may use anything."""
+    """Refuse options that a solution does not use; a user's own composition may use any."""
     for option, value in options.items():
         parameter = option.lstrip("-")
         unused = known.plain if parameter == "epsilon" else parameter not in known.uses

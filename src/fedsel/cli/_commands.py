@@ -6,7 +6,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -15,18 +15,18 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
 from fedsel._internal.display import printable
-from fedsel._internal.settings import known_one, read_toml
+from fedsel._internal.settings import known_one, naming, read_toml
 from fedsel.errors import InvalidArgument
 
 _CONFIG = "fedsel.config"
-"""Where the context of a command keeps the spelling of the keys of its configuration file."""
+"""The place in a command's context for the spelling of the keys in its configuration file."""
 _EXAMPLE = "Example: "
 _BETWEEN = "   ·   "
 """Between two examples of an epilog."""
 _WIDEST = 110
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 _LEFT = 28
-"""Letters of the longest name that has its text beside it."""
+"""The longest name, in letters, that has its text on the same line."""
 _ALIASES = {
     "d": "dim",
     "how": "scale",
@@ -229,6 +229,13 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "text": ("a text or a number", (str, int, float, bool)),
     "path": ("a path, as a text", (str,)),
 }
+
+
+def naming_option(option: str) -> AbstractContextManager[None]:
+    """Have an error in a file name the option that gave the file."""
+    names = {"column": f"column of {option}", "y": f"the labels of {option}"}
+    names |= {"path": option, "name": option}
+    return naming(lambda own: names.get(own, f"{own} ({option})" if " in " in own else own))
 
 
 def load_config(ctx: typer.Context, path: Path | None) -> Path | None:

@@ -182,7 +182,7 @@ def run(
 
 
 def _perform(spec: Spec, source: Source, out: Path, jobs: int) -> tuple[list[Row], bool]:
-    """The results, and whether they are all; each is kept at once."""
+    """Run all cells and keep each result at once; return them, and whether all are there."""
     cells = list({cache_key(cell, source.identity): cell for cell in spec.cells()}.values())
     for cell in {cell.recipe.solution: cell for cell in cells}.values():
         cell.setup(source)  # refuse what does not fit the records before the work begins

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, final
 
 from fedsel._internal.progress import patience
+from fedsel.cli._commands import naming_option
 from fedsel.data import Dataset, read, read_rows
 from fedsel.errors import InvalidArgument, check_float
 from fedsel.experiments import CatalogueSource, InMemorySource, Source, Spec, with_public
@@ -85,20 +85,20 @@ def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
     means = () if files.public_mean is None else means_of(files.public_mean)
     schema = None
     if files.schema is not None:
-        with _naming_option("--schema"):
+        with naming_option("--schema"):
             schema = Schema.load(files.schema)
     source: Source
     if files.data is None:
         source = CatalogueSource(means)
-        with patience(f"drawing {spec.dataset}"), _naming_option("--dataset"):
+        with patience(f"drawing {spec.dataset}"), naming_option("--dataset"):
             # A wrong name is reported before anything runs.
             dataset = source.data(spec.dataset, spec.draw)
     else:
-        with patience(f"reading {files.data}"), _naming_option("--data"):
+        with patience(f"reading {files.data}"), naming_option("--data"):
             dataset = read(files.data, files.label, header=files.header, schema=schema)
         source = InMemorySource(dataset, means=means)
     if files.public is not None:
-        with patience(f"reading {files.public}"), _naming_option("--public"):
+        with patience(f"reading {files.public}"), naming_option("--public"):
             rows = read_rows(files.public, dataset, "--public", header=files.header, schema=schema)
         source = with_public(dataset, rows)
     return replace(spec, scale=_scale_for(spec, files, dataset)), source
@@ -150,16 +150,3 @@ def _of_csv(text: str) -> Iterator[tuple[str, float]]:
         except ValueError:
             if number or len(line) != 2:  # the first may name the two columns
                 raise ValueError(f"one line is {','.join(line)[:80]!r}") from None
-
-
-@contextmanager
-def _naming_option(option: str) -> Iterator[None]:
-    """Have an error in a file name the option that gave the file."""
-    names = {"column": f"column of {option}", "y": f"the labels of {option}"}
-    names |= {"path": option, "name": option}
-    try:
-        yield
-    except InvalidArgument as error:
-        within = f"{error.name} ({option})" if " in " in error.name else error.name
-        error.name = names.get(error.name, within)
-        raise

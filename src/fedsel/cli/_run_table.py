@@ -9,9 +9,10 @@ from typing import Any
 from fedsel._internal.display import printable
 from fedsel._internal.extras import MissingExtra
 from fedsel._internal.progress import patience
-from fedsel.cli._terminal import Column, fitted, output, say_error
+from fedsel.cli._terminal import output, say_error
 from fedsel.experiments import write_figures, write_tables
 from fedsel.experiments._results import accuracy_text
+from fedsel.pages import Table
 from fedsel.solutions import entry
 
 Row = dict[str, Any]
@@ -149,30 +150,38 @@ def _rate(row: Row) -> str:
     return f"{row['chosen']['learning_rate']:.3g}{mark}"
 
 
-_COLUMNS = (
-    Column("solution", lambda row: row["solution"], text=True),
-    Column("ε", lambda row: "" if row["epsilon"] is None else f"{row['epsilon']:g}"),
-    Column("exact ε", _exact),
-    Column("accuracy (%)", accuracy_text),
-    Column("bits", lambda row: f"{row['bits']:,}", weight=0),
-    Column("α", _rate, weight=1),
-)
-_MODEL = Column("model", lambda row: row["model"], text=True)
+def table_of(rows: Sequence[Row]) -> Table:
+    """The table for a person; what is not private, or loses more than its ε, is faint."""
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    named = ("model", "solution") if len(models) > 1 else ("solution",)
+    return Table(
+        f"{rows[0]['dataset']}, {' and '.join(models)}: test accuracy, {rows[0]['repeats']} × "
+        f"{rows[0]['folds']} folds",
+        (*named, "ε", "exact ε", "accuracy (%)", "bits", "α"),
+        tuple(
+            (
+                *(row[name] for name in named),
+                None if row["epsilon"] is None else f"{row['epsilon']:g}",
+                _exact(row),
+                accuracy_text(row),
+                f"{row['bits']:,}",
+                _rate(row),
+            )
+            for row in rows
+        ),
+        faint=frozenset(
+            number
+            for number, row in enumerate(rows)
+            if not (row["certified"] and row["within_budget"])
+        ),
+        optional=("bits", "α"),
+    )
 
 
 def print_table(rows: Sequence[Row], written: Sequence[Path]) -> None:
-    """Print the table for a person."""
-    first, console = rows[0], output()
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    what = f"{first['dataset']}, {' and '.join(models)}"
-    table = fitted(
-        console,
-        _COLUMNS if len(models) == 1 else (_MODEL, *_COLUMNS),
-        rows,
-        title=f"{what}: test accuracy, {first['repeats']} × {first['folds']} folds",
-        style=lambda row: "" if row["certified"] and row["within_budget"] else "dim",
-    )
-    console.print(table)
+    """Print the table with what belongs to it."""
+    console = output()
+    console.print(table_of(rows))
     for line in _caption(rows):
         console.print(printable(line), highlight=False)
     names = ", ".join(path.name for path in written)

@@ -9,15 +9,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from fedsel import pages as page
 from fedsel._internal.display import printable
 from fedsel.auto._numbers import bases_for
 from fedsel.cli._imports import ImportOption, import_solutions
-from fedsel.cli._terminal import JsonOption, finite, output, print_json, print_sections
+from fedsel.cli._terminal import JsonOption, finite, output, print_json
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import ONE_SYMBOL, SELECTIONS, VALUES
+from fedsel.pages import Table
 from fedsel.recipe import RECOMMENDED, Recipe
 from fedsel.solutions import Entry, entries, entry
 from fedsel.solutions._solution import what_leaves
@@ -118,16 +117,10 @@ def _exact(row: Row) -> str:
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("name", no_wrap=True)
-    table.add_column("what leaves the device")
-    table.add_column("exact ε", justify="right", no_wrap=True)
-    table.add_column("bits", justify="right", no_wrap=True)
-    table.add_column("when to take it")
-    for row in rows:
-        cells = (row["name"], row["leaves"], _exact(row), f"{row['bits']:,}", row["when"])
-        table.add_row(*map(printable, cells), style="" if row["within_budget"] else "dim")
-    return table
+    cells = ((r["name"], r["leaves"], _exact(r), r["bits"], r["when"]) for r in rows)
+    faint = (number for number, row in enumerate(rows) if not row["within_budget"])
+    columns = ("name", "what leaves the device", "exact ε", "bits", "when to take it")
+    return Table(title, columns, tuple(cells), faint=frozenset(faint))
 
 
 def _print_paragraphs(console: Console, title: str, rows: Sequence[Row]) -> None:
@@ -155,5 +148,5 @@ def mechanisms(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
         return
-    table = page.Table("Mechanisms", tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
-    print_sections(page.Section("mechanisms", "Mechanisms", tables=(table,)))
+    cells = tuple(tuple(row.values()) for row in rows)
+    output().print(Table("Mechanisms", tuple(rows[0]), cells))

@@ -1,4 +1,4 @@
-"""What the commands share: options, checks before the work, and tables.
+"""What the commands share: options, checks before the work, and output.
 
 Results go to standard output; progress goes to standard error, so that results can be piped.
 """
@@ -9,15 +9,12 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
 
 from fedsel._internal.display import printable
 from fedsel._internal.progress import plain_console
@@ -47,12 +44,7 @@ def print_sections(*sections: Section, facts: Mapping[str, str] | None = None) -
     console = output()
     for section in sections:
         for table in section.tables:
-            made = Table(title=table.title, caption=table.note, caption_justify="left")
-            for heading, numeric in zip(table.columns, table.numeric, strict=True):
-                made.add_column(heading, justify="right" if numeric else "left", overflow="fold")
-            for row in table.texts:
-                made.add_row(*(cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row))
-            console.print(made)
+            console.print(table)
         for line in section.text:
             console.print(line, highlight=False)
         for line in section.missing:
@@ -111,49 +103,3 @@ def _check_place(option: str, path: Path | None) -> None:
     folder = path.resolve().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InvalidArgument(option, str(path), "in a folder that exists and can be written")
-
-
-@final
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: its heading, and how to write the cell of a row.
-
-    Where a table is too wide, columns with a ``weight`` are left out, the lightest first.
-    """
-
-    heading: str
-    cell: Callable[[Any], str]
-    text: bool = False
-    weight: int | None = None
-
-
-def fitted(
-    console: Console,
-    columns: Sequence[Column],
-    rows: Sequence[Any],
-    *,
-    title: str | None = None,
-    style: Callable[[Any], str] = lambda _: "",
-) -> Table:
-    """A table of the columns that fit on the console, with no cell cut or broken.
-
-    A caption names the columns that are left out.
-    """
-    shown = list(columns)
-    while True:
-        table = Table(title=title and printable(title), title_justify="left")
-        for column in shown:
-            side: Literal["left", "right"] = "left" if column.text else "right"
-            table.add_column(column.heading, justify=side, no_wrap=True)
-        for row in rows:
-            table.add_row(*(printable(column.cell(row)) for column in shown), style=style(row))
-        light = [column for column in shown if column.weight is not None]
-        unlimited = console.options.update(max_width=10_000)
-        if not light or Measurement.get(console, unlimited, table).maximum <= console.width:
-            break
-        shown.remove(min(light, key=lambda column: column.weight or 0))
-    if len(shown) < len(columns):
-        dropped = ", ".join(column.heading for column in columns if column not in shown)
-        table.caption = f"Too narrow for {dropped}: --json has all."
-        table.caption_justify = "left"
-    return table

@@ -18,7 +18,7 @@ from fedsel._internal.extras import needed
 from fedsel._internal.progress import Bar
 from fedsel.cli import _terminal as terminal
 from fedsel.errors import InvalidArgument
-from fedsel.pages import Section, Table
+from fedsel.pages import Table
 from fedsel.wire import ReportFormat
 from fedsel.wire._report import RUN_BYTES
 
@@ -69,7 +69,7 @@ def aggregate(
     terminal.check_file("--out", out)
     parts = len(parts_of(reports, form.size))
     if out is not None and out.exists() and (not out.is_file() or any(map(out.samefile, reports))):
-        raise InvalidArgument("--out", str(out), "a new file, none of the reports")
+        raise InvalidArgument("--out", str(out), "a file, and none of the reports")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
     begin, rejected, rows = time.monotonic(), 0, []
     bar = Bar(parts, "adding up")
@@ -125,8 +125,7 @@ def _show(rows: list[dict[str, Any]], rejected: int, seconds: float, as_json: bo
         terminal.print_json({**told, "rounds": rows}, indent=None)
         return
     cells = tuple((row["round"], row["reports"], f"{row['mean_norm']:.4g}") for row in rows)
-    table = Table("Rounds", ("round", "reports", "norm of the mean"), cells)
-    terminal.print_sections(Section("rounds", "Rounds", tables=(table,)))
+    terminal.output().print(Table("Rounds", ("round", "reports", "norm of the mean"), cells))
     typer.echo(
         f"{count:,} reports added up, {rejected:,} rejected, in {seconds:.1f} seconds: "
         f"{count / max(seconds, 1e-9):,.0f} a second"

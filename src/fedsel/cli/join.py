@@ -13,14 +13,14 @@ import typer
 
 from fedsel._internal.display import printable
 from fedsel._internal.progress import progress_console
+from fedsel.cli._commands import naming_option
 from fedsel.cli._terminal import JsonOption, print_json, say_error
 from fedsel.cli.ledger import print_history
 from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal
 
 if TYPE_CHECKING:
-    from fedsel.device import Policy, Session
-    from fedsel.device.joining import Offer
+    from fedsel.device import Offer, Policy, Session
 
 JOIN_EXAMPLE = (
     "Example: fedsel join https://example.org --data my.csv --label y --store ledger "
@@ -75,17 +75,16 @@ def join_command(
     Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
     on; what was paid for is sent again, and never paid for twice.
     """
-    from fedsel.device import Client, Policy, RawRecords, Session
-    from fedsel.device.joining import Ended
+    from fedsel.device import Client, Ended, Policy, RawRecords, Session
     from fedsel.statements._ledgers import with_contents
 
-    limits = None if policy is None else Policy.load(policy)
-    if (limits is None) == (lifetime is None):
-        raise InvalidArgument(
-            "--policy", policy and str(policy), "a file, unless you set --lifetime"
-        )
-    if limits is not None and per_report is not None:
-        raise InvalidArgument("--per-report", per_report, "omitted with --policy")
+    with naming_option("--policy"):
+        limits = None if policy is None else Policy.load(policy)
+    if limits is None and lifetime is None:
+        raise InvalidArgument("--policy", None, "a file, unless you set --lifetime")
+    for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
+        if limits is not None and value is not None:
+            raise InvalidArgument(option, value, "omitted with --policy")
     for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
         if value is not None:
             check_epsilon(option, value)
@@ -201,6 +200,11 @@ def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> No
     purpose, recipient = intent.purpose or "not stated", intent.recipient or "not stated"
     say(f"{offer.task.name!r} asks this device for reports.")
     say(f"  purpose: {purpose}   recipient: {recipient}")
+    columns = None if offer.task.schema is None else offer.task.schema.columns_used
+    if columns is not None:
+        say(f"  of your columns: {', '.join(columns)}")
+    if forbidden := limits.forbidden(columns):
+        say(f"  your policy does not allow {forbidden}")
     left = max(Fraction(0), Fraction(limits.lifetime) - spent)
     policy = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"
     enough = ""

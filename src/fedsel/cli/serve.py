@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from fedsel._internal.extras import needed
+from fedsel._internal.progress import show_progress
 from fedsel.cli._terminal import JsonOption, check_file, print_json, say_error
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.server import CheckpointError
@@ -73,9 +74,7 @@ def serve_command(
     ] = 8.0,
     keep: Annotated[
         Path | None,
-        _DemoOption(
-            help="A new folder for logs, ledgers and the store.", show_default="none is kept"
-        ),
+        _DemoOption(help="A new folder for task, ledgers and store.", show_default="none is kept"),
     ] = None,
     stay: Annotated[bool, _DemoOption("--stay", help="Serve the dashboard until Ctrl-C.")] = False,
     as_json: JsonOption = False,
@@ -103,6 +102,7 @@ def serve_command(
     chosen = [Task.load(path) for path in task]
     places = tuple(_place(path, store) for path in task)
     serving = Serving(places, host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
+    show_progress(False)  # the log of a service is for programs
     with _plain_failures():
         serve(chosen, serving, lambda address: _say(chosen, address, serving, as_json))
 
@@ -210,50 +210,42 @@ def _say(tasks: list[Task], address: str, serving: Serving, as_json: bool) -> No
     from fedsel.service._runs import slug_of
     from fedsel.service._store import shown
 
-    if len(tasks) == 1 and not as_json:
-        _say_one(tasks[0], address, shown(serving.store[0]), serving.workers)
-        return
-    runs = []
-    for task, place in zip(tasks, serving.store, strict=True):
-        recipe = task.begin.recipe
-        runs.append(
-            {
-                "address": address if len(tasks) == 1 else f"{address}/runs/{slug_of(task.name)}",
-                "task": task.name,
-                "store": shown(place),
-                "rounds": recipe.epochs * task.rounds_per_epoch,
-                "epsilon_per_report": float(recipe.build().privacy.per_report),
-            }
-        )
+    runs = [
+        {
+            "address": address if len(tasks) == 1 else f"{address}/runs/{slug_of(task.name)}",
+            "task": task.name,
+            "store": shown(place),
+            "rounds": task.begin.recipe.epochs * task.rounds_per_epoch,
+            "epsilon_per_report": float(task.begin.recipe.build().privacy.per_report),
+        }
+        for task, place in zip(tasks, serving.store, strict=True)
+    ]
     if as_json:
         print_json(runs[0] if len(runs) == 1 else {"address": address, "runs": runs}, indent=None)
         return
-    typer.echo(f"{address} lists {len(runs)} runs, each with a page of its own:")
-    for run in runs:
-        typer.echo(
-            f"{run['address']} collects reports for {run['task']!r}: {run['rounds']} rounds, "
-            f"ε = {run['epsilon_per_report']:g} a report, store {run['store']}"
-        )
-    typer.echo(f"{serving.workers} worker(s), figures: {address}/metrics")
+    for task, run in zip(tasks, runs, strict=True):
+        for line in _described(task, run):
+            typer.echo(line)
+    typer.echo(
+        f"to watch: {address}/, the API: {run['address']}/v1/openapi.json, figures: "
+        f"{address}/metrics, {serving.workers} worker(s)"
+    )
     typer.echo("Ctrl-C ends it.")
 
 
-def _say_one(task: Task, address: str, place: str, workers: int) -> None:
-    recipe, rule = task.begin.recipe, task.close_after
-    epsilon, rounds = recipe.build().privacy.per_report, recipe.epochs * task.rounds_per_epoch
+def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
+    """One run for people."""
+    recipe, rule, address = task.begin.recipe, task.close_after, run["address"]
+    yield (
+        f"{address} collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}, "
+        f"ε = {run['epsilon_per_report']:g} a report"
+    )
     ends = [f"{rule.reports} reports"] if rule.reports is not None else []
     if rule.seconds is not None:
         ends.append(f"{rule.seconds:g} seconds and {rule.least} report(s)")
+    yield f"  {run['rounds']} rounds, each closed after {' or '.join(ends)}; store: {run['store']}"
     open_to_all = task.invitations == "open"
-    for line in (
-        f"{address} collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}, "
-        f"ε = {epsilon:g} a report",
-        f"{rounds} rounds, each closed after {' or '.join(ends)}",
-        f"store: {place}, {workers} worker(s)",
-        "anyone may take part" if open_to_all else "devices need invitations: fedsel invite",
-        *([f"in a browser: {address}/join"] if task.schema is not None else []),
-        f"the model: {address}/v1/model.json, which fedsel predict reads",
-        f"to watch it: {address}/, the API: {address}/v1/openapi.json, figures: {address}/metrics",
-        "Ctrl-C ends it.",
-    ):
-        typer.echo(line)
+    yield "  anyone may take part" if open_to_all else "  devices need invitations: fedsel invite"
+    if task.schema is not None:
+        yield f"  in a browser: {address}/join"
+    yield f"  the model: {address}/v1/model.json, which fedsel predict reads"

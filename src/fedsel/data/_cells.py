@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
+from fedsel._internal.delimited import delimited_rows, header_fault
 from fedsel.errors import InvalidArgument
-from fedsel.wire._columns import Cells, all_cells, header_fault
+from fedsel.wire._columns import Cells, all_cells
 
 Check = Callable[[list[str]], object]
 """Gets the names of the columns before any record is read."""
 
 TABLES = (".csv", ".parquet")
-_DELIMITERS = ",;\t|"
 _ROWS = 20_000  # rows of a CSV file that are held as texts at a time
 
 
@@ -35,9 +35,9 @@ def cells(
         yield all_cells(table)
         return
     try:
-        names, delimiter = _header(path, header)
+        names = _header(path, header)
         check(names)
-        for block in _blocks(path, len(names), delimiter, 0 if header is False else 1):
+        for block in _blocks(path, len(names), 0 if header is False else 1):
             yield {
                 name: np.array(column, object) for name, column in zip(names, block, strict=True)
             }
@@ -47,26 +47,19 @@ def cells(
         raise InvalidArgument("path", str(path), f"a CSV file in UTF-8 ({reason})") from None
 
 
-def _reader(file: TextIO, delimiter: str) -> Iterator[list[str]]:
-    return csv.reader(file, delimiter=delimiter, skipinitialspace=True)
-
-
-def _header(path: Path, header: bool | None) -> tuple[list[str], str]:
-    """The names of the columns, and the character between cells."""
+def _header(path: Path, header: bool | None) -> list[str]:
+    """The names of the columns."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        first = file.readline()
-        delimiter = max(_DELIMITERS, key=first.count)
-        file.seek(0)
-        names = [name.strip() for name in next(_reader(file, delimiter), [])]
+        names = [name.strip() for name in next(delimited_rows(file), [])]
     if header is False and names:
-        return [str(number) for number in range(len(names))], delimiter
+        return [str(number) for number in range(len(names))]
     if header is None and names and looks_like_a_record(names, [None] * len(names)):
         raise headless(path, names)
-    fault = header_fault(names) if names else "it is empty"
+    fault = header_fault(names)
     if fault is not None:
         wanted = f"a CSV file with a header of distinct names ({fault})"
         raise InvalidArgument("path", str(path), wanted)
-    return names, delimiter
+    return names
 
 
 def looks_like_a_record(names: list[str], kinds: Sequence[tuple[str, ...] | None]) -> bool:
@@ -99,10 +92,10 @@ def headless(path: Path, names: list[str]) -> InvalidArgument:
     )
 
 
-def _blocks(path: Path, width: int, delimiter: str, above: int) -> Iterator[list[tuple[str, ...]]]:
+def _blocks(path: Path, width: int, above: int) -> Iterator[list[tuple[str, ...]]]:
     """Yield the columns of a few thousand records at a time."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        records = (row for row in islice(_reader(file, delimiter), above, None) if row)
+        records = islice(delimited_rows(file), above, None)
         start = 0
         while rows := list(islice(records, _ROWS)):
             for i, row in enumerate(rows, start):

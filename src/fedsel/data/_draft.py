@@ -23,7 +23,7 @@ from fedsel.wire._columns import OTHER, Cells, numbers_of, plain_cell
 from fedsel.wire._dates import Part
 
 MOST_RECORDS = 200_000
-"""A draft needs no more records than these."""
+"""The most records that a draft looks at."""
 _MOSTLY = 0.9
 """The share of filled cells that must be readable as numbers or dates: others count as missing."""
 _OFTEN_MISSING = 0.05

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.settings import naming
 from fedsel.data._cells import (
     TABLES,
     Check,
@@ -105,14 +106,12 @@ def read_rows(
     if file.suffix.lower() not in TABLES or not file.is_file():
         raise InvalidArgument(name, str(path), "a file that exists, .csv or .parquet")
     try:
-        if schema is not None:
-            return np.concatenate([_encoded(schema, b) for b in cells(file, header=header)])
-        return arranged(_columns(file, header=header), like.feature_names)
+        with naming({"path": name}):
+            if schema is not None:
+                return np.concatenate([_encoded(schema, b) for b in cells(file, header=header)])
+            return arranged(_columns(file, header=header), like.feature_names)
     except OSError as error:
         raise InvalidArgument(name, str(path), f"readable ({error.strerror or error})") from error
-    except InvalidArgument as error:
-        error.name = name if error.name == "path" else error.name
-        raise
 
 
 def _columns(path: Path, check: Check = len, *, header: bool | None = None) -> list[Column]:
@@ -186,8 +185,12 @@ def _by_schema(path: Path, schema: Schema, label: str | int | None, header: bool
     """Records by their schema; those whose label is no class are left out, as devices do."""
     if schema.target_range is not None or schema.classes is None or len(schema.classes) != 2:
         given = schema.target_range or schema.classes
-        wanted = "two, in a schema for a data set; fedsel.sklearn learns several, and numbers, too"
+        wanted = "two, in a schema for a data set; FedSelClassifier(schema=…) learns several, "
+        wanted += "FedSelRegressor(schema=…) a number"
         raise InvalidArgument("classes", None if given is None else list(given), wanted)
+    for name, ends in zip(schema.features, schema.bounds.tolist(), strict=True):
+        if np.isfinite(ends).all() and np.abs(ends).max() > np.finfo(np.float32).max:
+            raise InvalidArgument(f"columns.{name}.range", ends, "within ±3.4e38 in a data set")
     at = schema.label if label is None else label
     X: list[NDArray[np.float32]] = []
     y: list[NDArray[np.float64]] = []
@@ -197,6 +200,9 @@ def _by_schema(path: Path, schema: Schema, label: str | int | None, header: bool
         X.append(_encoded(schema, block)[~np.isnan(codes)])
         y.append(codes[~np.isnan(codes)])
     low, high = schema.classes
+    if not sum(map(len, y)):
+        allowed = "those of the label column, in which no record has one of them"
+        raise InvalidArgument("classes", [low, high], allowed)
     bounds = schema.bounds if np.isfinite(schema.bounds).any() else None
     signs = (2 * np.concatenate(y) - 1).astype(np.int8)
     return Dataset(path.stem, np.concatenate(X), signs, schema.features, bounds, (low, high))

@@ -2,17 +2,19 @@
 
 from fedsel._internal.models import LinearModel
 from fedsel.device._client import Client
+from fedsel.device._connection import Ended, Ending
 from fedsel.device._entries import Entry, History, Lifetime
 from fedsel.device._ledger import Ledger
 from fedsel.device._policy import Policy, Reason, Refused
+from fedsel.device._records import LinearRecords, RawRecords
+from fedsel.device._session import Offer, Outcome, Session, join
 from fedsel.device._storage import Fault, LedgerError
-from fedsel.device._updates import LinearRecords
-from fedsel.device.joining import Ending, Outcome, RawRecords, Session, join
 from fedsel.errors import renamed
 from fedsel.wire import Intent, Request
 
 __all__ = [
     "Client",
+    "Ended",
     "Ending",
     "Entry",
     "Fault",
@@ -23,6 +25,7 @@ __all__ = [
     "Lifetime",
     "LinearModel",
     "LinearRecords",
+    "Offer",
     "Outcome",
     "Policy",
     "RawRecords",

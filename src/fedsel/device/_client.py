@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedsel._internal.random import SYSTEM
 from fedsel.device._entries import Entry, History, KnownRun
 from fedsel.device._ledger import Ledger, LedgerTransaction, checked_name
 from fedsel.device._policy import Policy, Reason, Refused
 from fedsel.device._storage import LedgerError
-from fedsel.device._updates import FloatSettings, Update, evaluated, saturated
 from fedsel.errors import check_kind
 from fedsel.mechanisms import Entropy
 from fedsel.recipe import Recipe
 from fedsel.solutions._privacy import added
 from fedsel.wire import InvalidMessage, Request, Sealing, UnknownVersion, check_sendable
 
+Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike
+"""A client's update (its gradient): a function of the weights, or the vector itself."""
+FloatSettings = Mapping[str, Any]
+"""What `numpy.geterr` says and `numpy.errstate` takes."""
+_LOG = logging.getLogger("fedsel.device")
 _DAY = 86_400
+_LARGEST = float(np.finfo(np.float32).max)
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -92,13 +98,20 @@ class Client:
             outcome = Refused(Reason.INTERNAL)
         raise outcome
 
-    def answer(self, request: bytes, weights: Any, update: Update) -> bytes:
+    def answer(
+        self,
+        request: bytes,
+        weights: Any,
+        update: Update,
+        columns: Iterable[str] | None = None,
+    ) -> bytes:
         """The report that answers a request, charged and durable before it is returned.
 
         ``weights`` is a float32 or float64 array (d,), or its little-endian bytes; ``update`` is
         called with it, once, and only when nothing speaks against the request. A request that was
         answered before gets the same bytes again, and costs nothing. Where the policy has a
-        ``server_key`` the report is sealed for it, which gives other bytes each time.
+        ``server_key`` the report is sealed for it, which gives other bytes each time. ``columns``
+        are those of the owner's table that the update is made of, which a policy may ask for.
 
         Raises `Refused` with a fixed reason; then nothing has left the device. An update that
         fails, in whatever way (`SystemExit` too), counts as zeros, and what is not finite in it as
@@ -107,7 +120,7 @@ class Client:
         program, gets out of an update, without its text and its frames.
         """
         begin = time.monotonic()
-        outcome = self._outcome(request, weights, update)
+        outcome = self._outcome(request, weights, update, columns)
         # What an error collector could read from the frame of an error is gone.
         del request, weights, update
         rest = self.policy.least_seconds - (time.monotonic() - begin)
@@ -118,7 +131,7 @@ class Client:
         return outcome
 
     def _outcome(
-        self, request: bytes, weights: Any, update: Update
+        self, request: bytes, weights: Any, update: Update, columns: Iterable[str] | None
     ) -> bytes | Refused | KeyboardInterrupt:
         """The report or the refusal; what else may have been raised is dropped with its context."""
         theirs = np.geterr()
@@ -126,7 +139,8 @@ class Client:
             # A setting of this thread and context alone. Where floating point raises no flag there
             # is no warning, so there is no filter to set either: those are the whole process's.
             with np.errstate(all="ignore"):
-                return self._sealed(request, self._answer(request, weights, update, theirs))
+                report = self._answer(request, weights, update, columns, theirs)
+                return self._sealed(request, report)
         except Refused as refused:
             return refused.afresh()
         except KeyboardInterrupt:
@@ -140,9 +154,16 @@ class Client:
         return report if key is None else Sealing(bytes(request), key).seal(report)
 
     def _answer(
-        self, message: bytes, weights: Any, update: Update, settings: FloatSettings
+        self,
+        message: bytes,
+        weights: Any,
+        update: Update,
+        columns: Iterable[str] | None,
+        settings: FloatSettings,
     ) -> bytes:
         request = self._understood(message)
+        if self.policy.forbidden(columns) is not None:
+            raise Refused(Reason.NOT_ALLOWED)
         recipe = request.recipe
         # The weights first: whoever wants something of size d to be built must have sent as much.
         model = _checked_weights(weights, int(recipe.dim or 0), self.policy.weight_bound)
@@ -268,3 +289,34 @@ def _checked_weights(weights: Any, dim: int, bound: float) -> NDArray[np.floatin
     if not (np.isfinite(model) & (np.abs(model) <= bound)).all():
         raise Refused(Reason.WEIGHTS)
     return model
+
+
+def evaluated(
+    update: Update, weights: NDArray[np.floating], dim: int, settings: FloatSettings
+) -> NDArray[np.float32]:
+    """The update as d finite float32; zeros where there is none, because silence would tell.
+
+    The update is the program's own code: it runs under the program's own floating-point settings.
+    """
+    try:
+        with np.errstate(**settings):
+            value: Any = update(weights) if callable(update) else update
+        array = None if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
+        fits = array is not None and array.shape == (dim,) and array.dtype.kind in "fiub"
+        finite = saturated(np.asarray(array)) if fits else None
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # also sys.exit, a cancelled task, a panic of native code
+        finite = None
+    if finite is None:
+        # No exception and no detail: they may hold what the update was computed from.
+        _LOG.warning("the update failed or is no vector of d real numbers: zeros were used")
+        return saturated(np.zeros(dim))  # in the same time
+    return finite
+
+
+def saturated(values: NDArray[Any], factor: float = 1.0) -> NDArray[np.float32]:
+    """Numbers times a factor as finite float32: NaN becomes 0, an overflow the largest number."""
+    scaled = values.astype(np.float64) * factor
+    finite = np.nan_to_num(scaled, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
+    return np.clip(finite, -_LARGEST, _LARGEST).astype(np.float32)

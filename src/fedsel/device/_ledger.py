@@ -196,7 +196,7 @@ class LedgerTransaction:
         return self._count(how_many, run, epoch)
 
     def reports_since(self, time: int) -> int:
-        """How many reports are younger; those from a clock that ran ahead count as well."""
+        """How many reports are younger than this; a report from a clock that ran ahead counts."""
         return self._count("SELECT count(*) FROM main.reports WHERE time > ?", time)
 
     def known_run(self, run: bytes) -> KnownRun | None:

@@ -27,7 +27,7 @@ from fedsel.wire._request import MOST_TEXT_BYTES, Intent, check_text
 
 _MOST = (1 << 32) - 1
 _MOST_DIGITS = 300
-"""Of a number in a policy; its exponent is no larger."""
+"""The most digits of a number in a policy, and its largest exponent."""
 
 
 class Reason(Enum):
@@ -85,6 +85,8 @@ class Policy:
     - ``require_purpose``, ``require_recipient``: whether a request must state them;
     - ``purposes``, ``recipients``: the texts that a request may have there, compared letter by
       letter; one of them is then required (None: any). They are what the server says, not proofs;
+    - ``columns``: the columns of the owner's table that a task may use, by name, its label among
+      them (None: any). Every update must then say which columns it is made of;
     - ``server_key``: reports leave sealed for the holder of this key
       (`fedsel.server.ServerKey.public`), by way of a shuffler, and in no other way (None: plain).
 
@@ -109,6 +111,7 @@ class Policy:
     require_recipient: bool = False
     purposes: Iterable[str] | None = None
     recipients: Iterable[str] | None = None
+    columns: Iterable[str] | None = None
     server_key: str | None = None
 
     def __post_init__(self) -> None:
@@ -130,6 +133,7 @@ class Policy:
         for field in MOST_TEXT_BYTES:
             check_kind(f"require_{field}", getattr(self, f"require_{field}"), bool)
             put(f"{field}s", _texts)
+        put("columns", _names)
         if self.server_key is not None:
             Sealing(b"", self.server_key).check()  # before anything is spent
 
@@ -165,6 +169,24 @@ class Policy:
             return Reason.NOT_ALLOWED
         stated = Intent() if intent is None else intent
         return None if all(self._accepts(f, stated) for f in MOST_TEXT_BYTES) else Reason.PURPOSE
+
+    def forbidden(self, columns: Iterable[str] | None) -> str | None:
+        """What a task uses although the policy does not allow it; None if it allows all of it.
+
+        ``columns`` are those of the owner's table that it uses; None: nobody says which.
+
+        >>> policy = Policy(2.0, 0.5, ["FJ"], [3], columns=["age", "job"])
+        >>> policy.forbidden(["age", "income"]), policy.forbidden(["job"])
+        ('the column "income"', None)
+        """
+        allowed = self.columns
+        if allowed is None:
+            return None
+        if columns is None:
+            return "columns without names"
+        return next(
+            (f'the column "{name}"' for name in columns if name not in tuple(allowed)), None
+        )
 
     def _accepts(self, field: str, intent: Intent) -> bool:
         text: str = getattr(intent, field)
@@ -214,6 +236,16 @@ def _texts(name: str, values: object) -> tuple[str, ...] | None:
     if "" in texts:
         raise InvalidArgument(name, texts, "a list of non-empty texts")
     return texts
+
+
+def _names(name: str, values: object) -> tuple[str, ...] | None:
+    """The names of columns, as a schema has them."""
+    if values is None:
+        return None
+    names = _listed(name, values)
+    if not all(isinstance(x, str) and x and x.isprintable() for x in names):
+        raise InvalidArgument(name, names, "a list of names: printable texts")
+    return names
 
 
 def _private(field: str, values: object) -> tuple[str, ...]:

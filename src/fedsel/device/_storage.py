@@ -21,10 +21,10 @@ from fedsel.device._policy import Reason, Refused
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""
 VERSION = 4
-"""Of the files."""
+"""The version of both files."""
 EXACT_VERSION, STATED_VERSION, SEALED_VERSION = 1, 3, 4
-"""The last that kept the exact sum of all charges, however long; the first that keeps purposes; the
-first that keeps all lifetimes, and whose head covers them and the runs."""
+"""The last version that kept the exact sum of all charges, however long; the first that keeps
+purposes; the first that keeps all lifetimes, and whose head covers them and the runs."""
 LEDGER_NAME, WITNESS_NAME = "ledger.sqlite", "witness.sqlite"
 GENESIS = bytes(32)
 """The chain before the first report."""
@@ -122,7 +122,7 @@ def connect(
 
 
 def check_files(connection: sqlite3.Connection) -> int:
-    """The version of both files; others than ours, or with other tables than ours, are refused."""
+    """The version of both files; foreign files and unexpected tables are refused."""
     versions = []
     for name in ("main", "witness"):
         application = connection.execute(f"PRAGMA {name}.application_id").fetchone()[0]

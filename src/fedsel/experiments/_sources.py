@@ -159,7 +159,7 @@ def _prepared(
     if clients is None:
         return Population(ready.X, ready.y)
     if clients > ready.n:
-        raise InvalidArgument("clients", clients, f"at most {ready.n} (records)")
+        raise InvalidArgument("clients", clients, f"at most {ready.n}, the number of records")
     # A large alpha is no skew: every client then has the labels of the whole.
     dealt = partition.dirichlet(ready.y, clients, 1e6 if skew is None else skew, seed)
     return Population(ready.X, ready.y, dealt.order, dealt.starts)

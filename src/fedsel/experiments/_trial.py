@@ -142,7 +142,7 @@ class Cell(Conditions):
         people = self._population(source, prepared=not prepares)
         kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
         if people.clients < of:
-            raise InvalidArgument("folds", of, f"at most {people.clients} (clients)")
+            raise InvalidArgument("folds", of, f"at most {people.clients}, the number of clients")
         members, batch = people.clients * kept // of, self.batch
         count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
         run = self.plan(people.X.shape[1] + prepares, count, members, part, records)

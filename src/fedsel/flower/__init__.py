@@ -10,11 +10,12 @@ with needed("flower", "fedsel.flower"):
     import flwr as _flwr  # noqa: F401
 
 from fedsel.errors import renamed
-from fedsel.flower._messages import RecordPipeline, prepared
+from fedsel.flower._messages import prepared
 from fedsel.flower._mod import FedSelMod
 from fedsel.flower._node import NODES_VARIABLE, Node
 from fedsel.flower._session import NoReports
 from fedsel.flower._strategy import FedSelStrategy
+from fedsel.wire import RecordPipeline
 
 __all__ = [
     "NODES_VARIABLE",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, final
 
 import numpy as np
@@ -23,18 +24,25 @@ from fedsel.wire._pipeline import rows_of
 
 ARRAYS, CONFIG = "arrays", "config"
 """The names of the model and of the app's configuration."""
+RECORD, PREPARING = "fedsel", "preparing"
+"""The name of our own record in a message, and its key of the preparation."""
 _REQUEST, _SCALES, _REPORT = "request", "scales", "report"
 
-NO_ANSWER = "this node answers requests for training alone"
-"""The answer to evaluate and query messages."""
-NO_RECORDS = "this node knows of no records to prepare: FedSelMod(records=…)"
-"""The answer if the strategy has bounds for records but the node's mod has no records."""
-NO_BOUNDS = "this node prepares its records, but the server has no FedSelStrategy(feature_range=…)"
-"""The opposite."""
-NO_SETTINGS = "this node has no settings of fedsel: its node_config must name fedsel-store"
-WRONG_SETTINGS = "a setting of fedsel in the node_config of this node is unknown or wrong"
-WRONG_POLICY = "the policy of this node cannot be read, or a value in it is missing or wrong"
-"""A server learns no more about wrong settings. The node's own log names key and value."""
+
+class NodeRefusal(StrEnum):
+    """Why a node does not answer, before its device is asked: a server learns no more than this.
+
+    The node's own log names key and value of wrong settings.
+    """
+
+    NO_ANSWER = "this node answers requests for training alone"
+    NO_RECORDS = "this node knows of no records to prepare: FedSelMod(records=…)"
+    NO_BOUNDS = (
+        "this node prepares its records, but the server has no FedSelStrategy(feature_range=…)"
+    )
+    NO_SETTINGS = "this node has no settings of fedsel: its node_config must name fedsel-store"
+    WRONG_SETTINGS = "a setting of fedsel in the node_config of this node is unknown or wrong"
+    WRONG_POLICY = "the policy of this node cannot be read, or a value in it is missing or wrong"
 
 
 @final
@@ -191,14 +199,6 @@ def only_arrays(content: RecordDict) -> ArrayRecord:
     values: Iterable[ArrayRecord] = records.values()
     (record,) = values
     return record
-
-
-__all__ = ["PREPARING", "RECORD", "RecordPipeline", "prepared"]
-
-RECORD = "fedsel"
-"""The name of our own record in a message."""
-PREPARING = "preparing"
-"""The key of the preparation in our record."""
 
 
 def prepared(message: Message, X: Any) -> NDArray[np.float32]:

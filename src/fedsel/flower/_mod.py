@@ -15,20 +15,16 @@ from numpy.typing import NDArray
 from fedsel.device import Client, LedgerError, Reason, Refused
 from fedsel.errors import InvalidArgument
 from fedsel.flower._messages import (
-    NO_ANSWER,
-    NO_BOUNDS,
-    NO_RECORDS,
     PREPARING,
     RECORD,
-    WRONG_SETTINGS,
     Layout,
+    NodeRefusal,
     Question,
-    RecordPipeline,
     answer_of,
     only_arrays,
 )
 from fedsel.flower._node import Node, WrongSettings
-from fedsel.wire import Request
+from fedsel.wire import RecordPipeline, Request
 
 App = Callable[[Message, Context], Message]
 Records = Callable[[Context], Any]
@@ -69,7 +65,7 @@ class FedSelMod:
             outcome = Reason.INTERNAL.value
         if isinstance(outcome, bytes):
             return Message(answer_of(outcome), reply_to=message)
-        return Message(Error(ErrorCode.MOD_FAILED_PRECONDITION, outcome), reply_to=message)
+        return Message(Error(ErrorCode.MOD_FAILED_PRECONDITION, str(outcome)), reply_to=message)
 
     def _outcome(self, message: Message, context: Context, call_next: App) -> bytes | str:
         question = self._understood(message)
@@ -88,7 +84,9 @@ class FedSelMod:
             return Reason.LEDGER.value
         except InvalidArgument as error:
             _LOG.error("node_config: %s", error)
-            return error.sentence if isinstance(error, WrongSettings) else WRONG_SETTINGS
+            return (
+                error.sentence if isinstance(error, WrongSettings) else NodeRefusal.WRONG_SETTINGS
+            )
 
         def update(weights: NDArray[np.floating]) -> NDArray[np.floating]:
             try:
@@ -117,7 +115,7 @@ class FedSelMod:
     def _understood(self, message: Message) -> Question | str:
         """Return the question, or the sentence of a refusal that needs no policy."""
         if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
-            return NO_ANSWER
+            return NodeRefusal.NO_ANSWER
         try:
             question = Question.of(message.content, only_arrays(message.content))
         except Exception:
@@ -125,7 +123,7 @@ class FedSelMod:
         if question is None:
             return Reason.MALFORMED.value
         if (question.preparing is None) != (self._records is None):
-            return NO_RECORDS if self._records is None else NO_BOUNDS
+            return NodeRefusal.NO_RECORDS if self._records is None else NodeRefusal.NO_BOUNDS
         return question
 
     def _preparing_update(

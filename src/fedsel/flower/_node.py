@@ -18,7 +18,7 @@ from typing import Any, final
 from fedsel._internal.settings import check_keys
 from fedsel.device import Client, Policy
 from fedsel.errors import InvalidArgument, check_count, check_kind
-from fedsel.flower._messages import NO_SETTINGS, WRONG_POLICY, WRONG_SETTINGS
+from fedsel.flower._messages import NodeRefusal
 
 PREFIX = "fedsel-"
 NODES_VARIABLE = "FEDSEL_FLOWER_NODES"
@@ -35,7 +35,7 @@ class WrongSettings(InvalidArgument):
     """A wrong setting: the message is for the owner, the fixed ``sentence`` for the server."""
 
     def __init__(
-        self, name: str, value: object, allowed: str, sentence: str = WRONG_SETTINGS
+        self, name: str, value: object, allowed: str, sentence: str = NodeRefusal.WRONG_SETTINGS
     ) -> None:
         super().__init__(name, value, allowed)
         self.sentence = sentence
@@ -78,7 +78,7 @@ class Node:
             return cls._simulated(_path(NODES_VARIABLE, folder), config)
         if "store" not in own:
             allowed = "set in the node_config of this node"
-            sentence = WRONG_SETTINGS if own else NO_SETTINGS
+            sentence = NodeRefusal.WRONG_SETTINGS if own else NodeRefusal.NO_SETTINGS
             raise WrongSettings(f"{PREFIX}store", None, allowed, sentence)
         witness = own.get("witness")
         create = own.get("create", False)
@@ -123,7 +123,9 @@ def _checked(make: Callable[[Any], Policy], given: object) -> Policy:
     try:
         return make(given)
     except InvalidArgument as error:
-        raise WrongSettings(error.name, error.value, error.allowed, WRONG_POLICY) from None
+        raise WrongSettings(
+            error.name, error.value, error.allowed, NodeRefusal.WRONG_POLICY
+        ) from None
 
 
 def _count(text: str) -> int:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -20,20 +18,15 @@ from fedsel._internal.paths import make_folder
 from fedsel.device import Reason
 from fedsel.errors import InvalidArgument
 from fedsel.flower._messages import (
-    NO_BOUNDS,
-    NO_RECORDS,
-    NO_SETTINGS,
-    WRONG_POLICY,
-    WRONG_SETTINGS,
     Layout,
+    NodeRefusal,
     Question,
-    RecordPipeline,
 )
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.server._folder import FolderLock, remove_scratch, replace_file
 from fedsel.server._plan import ServerPlan
-from fedsel.server._step import History, Round
-from fedsel.wire import Intent
+from fedsel.server._step import History
+from fedsel.wire import Intent, RecordPipeline
 
 _MODEL = "model.json"
 _CHANCE = secrets.SystemRandom()
@@ -114,28 +107,10 @@ class Session:
 
     def history(self, judged: Mapping[int, tuple[float, float]]) -> History:
         """Return all rounds so far, with the accuracy and loss of evaluated rounds."""
-        records, solution = self.server.records, self.server.solution
-        unknown = (math.nan, math.nan)
-        rounds = [
-            Round(
-                record.round + 1,
-                record.epoch,
-                float(epsilon),
-                solution.bits * record.accepted,
-                record.accepted,
-                *judged.get(record.round + 1, unknown),
-            )
-            for record, epsilon in zip(
-                records, released(records, self.server.recipe.charge), strict=True
-            )
-        ]
-        return History(
-            rounds,
-            self.model_vector,
-            fewest_reports=min((r.accepted for r in records if r.accepted), default=0),
-            epochs_heard=len({r.epoch for r in records if r.accepted}),
-            privacy=solution.privacy,
-        )
+        server, solution = self.server, self.server.solution
+        charge = server.recipe.charge
+        found = History.of_records(server.records, charge, solution.bits, judged)
+        return replace(found, weights=self.model_vector, privacy=solution.privacy)
 
     def question(self) -> ConfigRecord:
         """Return the encoded question to the nodes of this round."""
@@ -176,14 +151,7 @@ def _remember(file: Path, model: str) -> None:
 
 
 OTHER = "OTHER"
-_SENTENCES = {
-    **{reason.name: reason.value for reason in Reason},
-    "NO_RECORDS": NO_RECORDS,
-    "NO_BOUNDS": NO_BOUNDS,
-    "NO_SETTINGS": NO_SETTINGS,
-    "WRONG_SETTINGS": WRONG_SETTINGS,
-    "WRONG_POLICY": WRONG_POLICY,
-}
+_SENTENCES = {one.name: one.value for kind in (Reason, NodeRefusal) for one in kind}
 _NAMES = {sentence: name for name, sentence in _SENTENCES.items()}
 
 
@@ -194,21 +162,6 @@ class NoReports(RuntimeError):
 def refusal_name(text: object) -> str:
     """Return the name of a refusal. An unknown text from a node is not repeated."""
     return _NAMES.get(str(text), OTHER)
-
-
-def released(records: Sequence[RoundRecord], charge: Fraction) -> list[Fraction]:
-    """Return the largest ε of a node after each round: one charge for each epoch with a report.
-
-    >>> rounds = [RoundRecord(n, n // 2, accepted, 0, 0, 0) for n, accepted in enumerate([3, 0, 0])]
-    >>> released(rounds, Fraction(1, 2))
-    [Fraction(1, 2), Fraction(1, 2), Fraction(1, 2)]
-    """
-    spent, epochs = [], set[int]()
-    for record in records:
-        if record.accepted:
-            epochs.add(record.epoch)
-        spent.append(charge * len(epochs))
-    return spent
 
 
 def _fates_of(record: RoundRecord, refused: Counter[str], silent: int) -> Counter[str]:

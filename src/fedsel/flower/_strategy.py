@@ -24,7 +24,6 @@ from fedsel.flower._messages import (
     ARRAYS,
     CONFIG,
     RECORD,
-    RecordPipeline,
     content_bytes,
     report_of,
 )
@@ -33,7 +32,6 @@ from fedsel.flower._session import (
     NoReports,
     Session,
     refusal_name,
-    released,
 )
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
@@ -41,7 +39,7 @@ from fedsel.server._plan import ServerPlan, recipe_asked
 from fedsel.server._step import History
 from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.tracking import Callbacks, Run, Tracking
-from fedsel.wire import Intent
+from fedsel.wire import Intent, RecordPipeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -335,7 +333,7 @@ class FedSelStrategy(Strategy):
             "rejected": record.rejected,
             "duplicate": record.duplicate,
             "late": record.late,
-            "epsilon": float(released(server.records, self.recipe.charge)[-1]),
+            "epsilon": self.history.rounds[-1].epsilon,
         }
         return self.arrays, MetricRecord(metrics)
 

@@ -196,7 +196,7 @@ UNIT = 1 << 16
 @final
 @dataclass(frozen=True)
 class UnbiasedJoint(OneSymbol):
-    """UJ: P[(j, s)] = (1 + (e^ε − 1)·max(0, s·v_j))/Z, the rest of the mass ⊥; Z = 2d + k·e^ε.
+    """UJ: (j, s) has the weight 1 + (e^ε − 1)·max(0, s·v_j) out of 2d + k·e^ε, ⊥ the rest.
 
     Exactly ε, and exactly unbiased for vectors of |v_j| ≤ 1 and ‖v‖₁ ≤ k on the grid of 1/UNIT.
     Entries are divided by ``clip``, and a longer vector is shortened to ‖v‖₁ = k.

@@ -21,10 +21,9 @@ the same for the same data.
 
 from fedsel._internal import palette
 from fedsel._internal.display import shown
-from fedsel._internal.plotting import epsilon_axis, legend_below, new_figure, write_pdf
+from fedsel._internal.plotting import epsilon_axis, legend_below, new_figure, svg_of, write_pdf
 from fedsel.pages._model import Cell, Figure, Overview, Section, Table, Verdict
 from fedsel.pages._render import render, write_page
-from fedsel.pages._svg import svg_of
 
 __all__ = [
     "Cell",

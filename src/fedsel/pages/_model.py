@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from fedsel._internal.display import DASH, shown
 from fedsel.errors import InvalidArgument
-from fedsel.pages._latex import latex
+from fedsel.pages._formats import grid, latex
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.table import Table as Grid
 
 Cell = str | float | int | None
 """The value of a table cell."""
 _LEADING = re.compile(
-    r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:(?:±|%|…|×|\().*|[a-zµ]{1,3})?",
+    r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:(?:±|%|…|×|\().*|[a-zµ]{1,3}|[*†])?",
     re.IGNORECASE,
 )
+
+
+_WIDTH = re.compile(r'<svg\b[^>]*\bwidth="([0-9.]+)pt"')
 
 
 @dataclass(frozen=True)
 class Table:
     """A table. None is shown as a dash, a float with ``digits`` decimals.
 
-    ``bold`` has the places (row, column) of cells that stand out, such as the best of each column.
+    ``bold`` has the places (row, column) of cells that stand out, such as the best of each column,
+    ``faint`` the rows that count less. On a terminal that is too narrow the ``optional`` columns
+    are left out, in their order.
 
     >>> table = Table("Gains", ("data", "PS-PM"), (("BANK", 1.25), ("KDD", None)))
     >>> table.numeric, table.texts
@@ -38,6 +49,8 @@ class Table:
     note: str = ""
     digits: int = 2
     bold: frozenset[tuple[int, int]] = frozenset()
+    faint: frozenset[int] = frozenset()
+    optional: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -71,6 +84,10 @@ class Table:
         """
         return latex(self, label)
 
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Grid]:
+        """The table on a terminal, by rich."""
+        yield grid(self, console, options)
+
     @property
     def sort_keys(self) -> tuple[tuple[str | None, ...], ...]:
         """The sort keys of the rows, as JavaScript reads them."""
@@ -89,8 +106,8 @@ def _sort_key(cell: Cell) -> str | None:
 def as_number(cell: Cell) -> float | None:
     """The number that a cell is, or begins with.
 
-    >>> [as_number(c) for c in (2, "−1.5 ± 0.2", "10,000", "3 ms", "81 %", "syn-L", None)]
-    [2.0, -1.5, 10000.0, 3.0, 81.0, None, None]
+    >>> [as_number(c) for c in (2, "−1.5 ± 0.2", "10,000", "3 ms", "81 %", "0.4*", "syn-L", None)]
+    [2.0, -1.5, 10000.0, 3.0, 81.0, 0.4, None, None]
     """
     if isinstance(cell, str):
         match = _LEADING.fullmatch(cell.replace("\N{MINUS SIGN}", "-"))
@@ -178,11 +195,26 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing by matplotlib, its caption, and its alt text."""
+    """A drawing by matplotlib (`svg_of`), its caption, and its alt text."""
 
     svg: str
     caption: str
     alt: str
+
+    def __post_init__(self) -> None:
+        if _WIDTH.search(self.svg) is None:
+            raise InvalidArgument("svg", self.svg, "an SVG document with its width in points")
+
+    @property
+    def source(self) -> str:
+        """The drawing as the address of an image, which loads nothing."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}"
+
+    @property
+    def least_width(self) -> int:
+        """Half of its width, in pixels: where a page is narrower than that, the drawing scrolls."""
+        found = _WIDTH.search(self.svg)
+        return round(float(found[1]) * 96 / 72 / 2) if found else 0
 
 
 @dataclass(frozen=True)

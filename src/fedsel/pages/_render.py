@@ -11,7 +11,6 @@ from pathlib import Path
 
 from fedsel._internal.display import rendered, safe
 from fedsel.pages._model import Kind, Overview, Section
-from fedsel.pages._svg import Styles, inline
 
 
 def render(
@@ -22,7 +21,7 @@ def render(
     facts: Mapping[str, str],
     overview: Overview | None = None,
 ) -> str:
-    """Render a self-contained HTML page. All text is escaped; drawings are trusted.
+    """Render a self-contained HTML page. Text is escaped; drawings are images, which run nothing.
 
     An ``overview`` lists the verdicts of all sections at the top. A table of contents appears if it
     has at least two entries.
@@ -32,17 +31,11 @@ def render(
     (True, True, False)
     """
     named = list(zip(_anchors([s.name for s in sections]), sections, strict=True))
-    styles = Styles()
-    drawings = {
-        anchor: [
-            inline(figure.svg, prefix=f"{anchor}--figure{place}--", alt=figure.alt, styles=styles)
-            for place, figure in enumerate(section.figures, 1)
-        ]
-        for anchor, section in named
-    }
     verdicts = [(anchor, section, v) for anchor, section in named for v in section.verdicts]
     kinds = [verdict.kind for *_, verdict in verdicts]
-    style = _resource("page.css") + "\n" + styles.text() + "\n"
+    widths = sorted({f.least_width for section in sections for f in section.figures})
+    rules = (f".least{width} {{ min-width: {width}px; }}\n" for width in widths)
+    style = _resource("page.css") + "".join(rules)
     script = _resource("page.js")
     return rendered(
         "pages/page.html",
@@ -51,7 +44,6 @@ def render(
         facts=facts,
         overview=overview,
         sections=named,
-        drawings=drawings,
         verdicts=verdicts,
         tally=[(kind, kinds.count(kind)) for kind in Kind if kind in kinds],
         style=safe(style),

@@ -59,13 +59,13 @@ class PublicMeans:
 
     @classmethod
     def of(cls, means: Any, scale: FeatureScale, names: Sequence[str] | None = None) -> Self:
-        """From means in the units of the features, as `read_means` takes them."""
+        """Scale means in the units of the features, in any form that `read_means` takes."""
         raw = read_means(means, scale.low, scale.high, names)
         return cls.scaled(raw, scale, scale.centre, scale.factor)
 
     @classmethod
     def scaled(cls, raw: Doubles, scale: FeatureScale, centre: Doubles, factor: Doubles) -> Self:
-        """From means (d,) in the units of the features, NaN where there is none.
+        """Scale means (d,) in the units of the features, NaN where there is none.
 
         The public scale is (x − centre)·factor, that of ``scale`` or another within its bounds.
         """
@@ -160,7 +160,7 @@ class PublicMeans:
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Self:
-        """From plain values."""
+        """The inverse of `to_dict`."""
         return cls(**{name: tuple(value) for name, value in values.items()})
 
 
@@ -194,7 +194,7 @@ def read_means(
 def _told(
     means: Any, d: int, names: Sequence[str] | None
 ) -> Iterator[tuple[int, str | int, object]]:
-    """The place of each feature that has a mean, what the user calls it, and what is given."""
+    """For each feature with a mean: its place, the user's name for it, and the given value."""
     if hasattr(means, "to_dict"):  # a Series: NaN where there is none
         told = means.to_dict().items()
         means = {k: v for k, v in told if not (isinstance(v, float) and math.isnan(v))}
@@ -220,7 +220,7 @@ def _array(means: Any, d: int) -> Doubles:
 
 
 def _place(key: object, value: object, places: Mapping[str, int], d: int) -> int:
-    """From the name or number of a feature to its place."""
+    """The place of the feature that a name or a number stands for."""
     if isinstance(key, str) and key in places:
         return places[key]
     if isinstance(key, int | np.integer) and not isinstance(key, bool) and 0 <= key < d:

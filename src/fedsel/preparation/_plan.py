@@ -47,11 +47,11 @@ TYPICAL = 0.4
 _REACH = 0.75
 """ℓ beyond which a report on spreads saturates: 12 of 16 octaves."""
 _CLOSEST = 4
-"""How often that is halved at most where passes look closer: to 3 of 64 octaves."""
+"""How often `_REACH` is halved at most, as passes look closer: to 3 of 64 octaves."""
 _LEAST, _MOST = 0.1, 0.97
 """Bounds of κ over the norm of a typical record, which is estimated."""
 _LEAST_SPREAD = 0.1
-"""The least that the spread about the centre may be of the mean square norm: it is estimated."""
+"""The least share of the mean square norm that lies about the centre: both are estimated."""
 
 ON_RECORDS = (
     "reported on their record in place of a gradient, by the same mechanism and as their only"
@@ -166,7 +166,7 @@ class Plan:
 
     @property
     def _lacking(self) -> NDArray[np.bool_]:
-        """The features of which no mean is known."""
+        """The features whose mean is not known."""
         return np.ones(self.features, bool) if self.known is None else ~self.known.given
 
     def _informed(self, learnt: Preparation) -> Preparation:

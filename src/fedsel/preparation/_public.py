@@ -64,7 +64,7 @@ class FeatureScale:
     def declared(
         feature_range: Any, features: int, names: Sequence[str] | None = None
     ) -> FeatureScale:
-        """The bounds that a user states: a pair as in `of`, or "private", that nobody knows any.
+        """The bounds that a user states: a pair as in `of`, or "private" if nobody knows any.
 
         Either may be given for each feature by its name, where features have ``names``. A scale,
         such as a schema has, is returned as it is.
@@ -92,7 +92,7 @@ class FeatureScale:
     def named(
         given: Mapping[Any, Any], features: int, names: Sequence[str] | None = None
     ) -> FeatureScale:
-        """From a pair (low, high) or "private" for each feature by its name."""
+        """Bounds from a pair (low, high) or "private" for each feature, by name."""
         if names is None:
             allowed = f"(low, high) with {features} numbers each: features have no names here"
             raise InvalidArgument("feature_range", dict(given), allowed)
@@ -121,7 +121,7 @@ class FeatureScale:
 
     @staticmethod
     def of(feature_range: Any, features: int) -> FeatureScale:
-        """From a pair (low, high): two numbers, or two sequences of one number a feature."""
+        """Bounds from a pair (low, high): two numbers, or two sequences with one per feature."""
         both = f"numbers, or {features} numbers each" if features > 1 else "numbers"
         try:
             low, high = feature_range
@@ -169,7 +169,7 @@ class FeatureScale:
 
     @property
     def loose(self) -> tuple[bool, ...]:
-        """The features whose bounds may be far too wide: all but those of (0, 1) and (−1, 1).
+        """The features whose bounds may be far too wide: all bounds but (0, 1) and (−1, 1).
 
         Where nobody knows some bounds, those that are known are taken as they are.
         """
@@ -195,7 +195,7 @@ class FeatureScale:
 
     @property
     def octaves_loose(self) -> int:
-        """By how many factors of two the loosest bounds may be too wide; 0 where none is loose."""
+        """How many factors of two the loosest bounds may be too wide; 0 if none are loose."""
         return self.octaves if any(self.loose) else 0
 
     def apply(self, X: Any) -> Any:

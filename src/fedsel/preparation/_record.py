@@ -27,7 +27,7 @@ _FURTHER = ("mixing", "origin")
 @final
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """From a record x (d,) on its public scale, [−1, 1], to the one that a client trains on:
+    """Turns a record x (d,) on its public scale, [−1, 1], into what a client trains on:
 
         z = (clip((x − origin)/spread, −1, 1) − centre, intercept),
             divided by its norm if ``unit``, else multiplied by ``factor``
@@ -206,7 +206,7 @@ class Preparation:
 
     @classmethod
     def of_dict(cls, values: dict[str, Any]) -> Self:
-        """From plain numbers; what is no preparation is refused.
+        """The inverse of `to_dict`; anything that is no preparation is refused.
 
         >>> plain = Preparation.plain(2)
         >>> Preparation.of_dict(plain.to_dict()) == plain

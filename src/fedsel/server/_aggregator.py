@@ -332,7 +332,7 @@ def _check_names(names: Sequence[Hashable | None]) -> None:
 
 
 def _is_name(name: object) -> bool:
-    """Whether a client could be found again by this."""
+    """Whether a client can be found again by this name."""
     try:
         hash(name)
         return bool(name == name)  # noqa: PLR0124 - NaN is not

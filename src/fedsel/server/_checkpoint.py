@@ -46,7 +46,7 @@ _READ = (1, 2)
 later, as did purpose and recipient; they are in a checkpoint only where a run has some."""
 _NOTHING_STATED = Intent()
 _AT_SERVER = ("averaging", "reg", "spread", "centre")
-"""What of a recipe is the server's alone; files of earlier versions end before the last two."""
+"""The fields of a recipe for the server alone; earlier versions of files lack the last two."""
 SEAL_BYTES = _HEAD.size
 """The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
 
@@ -149,7 +149,7 @@ class Checkpoint:
         intent: Intent = _NOTHING_STATED,
         given: GivenPreparation | None = None,
     ) -> Self:
-        """Before the first round of a new run, with these weights or zeros.
+        """The checkpoint before the first round of a new run, with these weights or zeros.
 
         >>> from fedsel import Recipe, PublicFacts, resolve_auto
         >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(dim=8, clients=100, rounds=2))
@@ -176,33 +176,29 @@ class Checkpoint:
 
     def check_same(self, other: Checkpoint) -> None:
         """Refuse to resume with another task than the checkpoint's; name the changes."""
-        means = [None if c.plan is None else c.plan.known for c in (self, other)]
-        if means[0] != means[1]:
-            allowed = "the same as when the run began: the checkpoint has other public means"
-            raise InvalidArgument("public_mean", _values(means[1]), allowed)
-        _check_source(self.given, other.given)
-        # How a recipe was come to is not kept.
-        mine, theirs = (
-            replace(c.recipe, theta=THETA, requested_solution=None) for c in (self, other)
-        )
-        was = {"rounds_per_epoch": self.rounds_per_epoch, **vars(mine), **vars(self.intent)}
-        now = {"rounds_per_epoch": other.rounds_per_epoch, **vars(theirs), **vars(other.intent)}
-        changed = [name for name in was if was[name] != now[name]]
-        if changed:
-            first, *more = changed
-            allowed = f"{_shown(was[first])}, as in the checkpoint" + "".join(
-                f"; {name} was {_shown(was[name])}, is {_shown(now[name])}" for name in more
-            )
-            value = now[first]
-            raise InvalidArgument(
-                first, float(value) if isinstance(value, Fraction) else value, allowed
-            )
-        if self.plan != other.plan:
-            was, now = ({} if c.plan is None else vars(c.plan) for c in (self, other))
+        for was, now in zip(self._lasting(), other._lasting(), strict=True):
             changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
-            begun = _shown({name: was.get(name) for name in changed})
-            value = {name: now.get(name) for name in changed}
-            raise InvalidArgument("plan", value, f"{begun}, as in the checkpoint")
+            if changed:
+                first, *more = changed
+                allowed = f"{_shown(was.get(first))}, as in the checkpoint" + "".join(
+                    f"; {name} was {_shown(was.get(name))}, is {_shown(now.get(name))}"
+                    for name in more
+                )
+                value = now.get(first)
+                shown = float(value) if isinstance(value, Fraction) else value
+                raise InvalidArgument(first, shown, allowed)
+
+    def _lasting(self) -> tuple[dict[str, Any], ...]:
+        """What must not change while the run goes on: what was given, and what follows from it."""
+        plan = {} if self.plan is None else {f"plan.{k}": v for k, v in vars(self.plan).items()}
+        known, given = plan.get("plan.known"), self.given
+        public = {} if known is None else {"public_mean": f"{known.values} on the scale [−1, 1]"}
+        if given is not None:
+            public[given.argument] = str(given)
+        # How a recipe was come to is not kept.
+        recipe = replace(self.recipe, theta=THETA, requested_solution=None)
+        counts = {"rounds_per_epoch": self.rounds_per_epoch}
+        return public, {**counts, **vars(recipe), **vars(self.intent)}, plan
 
     @property
     def round(self) -> int:
@@ -302,7 +298,10 @@ class Checkpoint:
         if head is None or head[0] != _MAGIC or head[2] != hashlib.sha256(content).digest():
             raise CheckpointError("the checkpoint is damaged: restore a backup, or start a new run")
         if head[1] not in _READ:
-            raise CheckpointError(f"the checkpoint has version {head[1]}, not {_VERSION}")
+            raise CheckpointError(
+                f"the checkpoint has version {head[1]}, of which this fedsel reads {_READ}:"
+                " open it with the version of fedsel that wrote it"
+            )
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             recipe = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
             known = [] if head[1] == 1 else arrays["server"].tolist()
@@ -322,17 +321,6 @@ class Checkpoint:
                 intent=Intent.decode(stated),
                 given=_given(arrays),
             )
-
-
-def _values(means: PublicMeans | None) -> object:
-    return None if means is None else list(means.values)
-
-
-def _check_source(was: GivenPreparation | None, now: GivenPreparation | None) -> None:
-    """Refuse public rows, or a start model's preparation, that differ from the checkpoint's."""
-    given = now or was
-    if given is not None and str(was) != str(now):
-        raise InvalidArgument(given.argument, str(now), f"{was}, as in the checkpoint")
 
 
 def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:

@@ -133,7 +133,7 @@ def connect_private(file: Path, **options: Any) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of a block or nothing, durable at its end."""
+    """Do all of a block or nothing, durable at its end."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

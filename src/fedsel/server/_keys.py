@@ -74,7 +74,7 @@ class ServerKey:
         return cls(private)
 
     def opened(self, request: bytes, batch: bytes) -> tuple[bytes, list[bytes]]:
-        """What `Aggregator.receive_many` takes: the reports of a batch, and what names them.
+        """The reports of a batch and their names, as `Aggregator.receive_many` takes them.
 
         A report is named by what it was sealed as, which says nothing of its client: the same batch
         again is recognised. In the place of what does not open there are zeros, which no server

@@ -21,7 +21,7 @@ from fedsel.wire import RecordPipeline, check_sendable
 _OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "requested_solution")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
 _MOST_NUMBERED = 1 << 20
-"""Beyond it the number of a feature is not tried before the model is known."""
+"""The largest number of a feature that is checked before the model is known."""
 _FURTHER = [field.name for field in fields(Recipe) if field.name not in _OWN]
 
 
@@ -42,7 +42,7 @@ class ServerPlan:
     features: int | None = None
     public_mean: Any = None
     names: tuple[str, ...] | None = None
-    """Of the features, for public means by name."""
+    """The names of the features, for public means by name."""
     model: Model | None = None
     """What is trained; None: a linear model where the ``norm`` of its records is known."""
     public_rows: Any = None
@@ -53,7 +53,10 @@ class ServerPlan:
 
     def __post_init__(self) -> None:
         check_count("nodes", self.nodes)
-        check_count("rounds_per_epoch", self.rounds_per_epoch, most=self.nodes)
+        rounds = check_count("rounds_per_epoch", self.rounds_per_epoch)
+        if rounds > self.nodes:
+            allowed = f"at most {self.nodes}, so that each round of an epoch has a client"
+            raise InvalidArgument("rounds_per_epoch", rounds, allowed)
         if self.norm is not None:
             check_positive("norm", self.norm)
             if self.trained:

@@ -179,14 +179,14 @@ class Shuffler:
                 values = (tag, asked.run, asked.round, size, secret)
                 self._database.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, NULL)", values)
             elif known.number > asked.round or known.over:
-                raise InvalidArgument("round", asked.round, "a round that is not over")
+                raise _wrong_round(asked, "a round that is not over")
             elif known.tag != tag:
-                allowed = "the same as when the round began, and so must the request"
+                allowed = "the key that the round began with, beside the same request"
                 raise InvalidArgument("server_key", server_key, allowed)
             self._forget(asked.run, asked.round)
 
     def _from(self, asked: Request) -> _Round | None:
-        """The first round of a run from the requested one on."""
+        """The first round of a run that is not before the requested one."""
         where = "run = ? AND number >= ? ORDER BY number LIMIT 1"
         return self._found(where, asked.run, asked.round)
 
@@ -199,11 +199,11 @@ class Shuffler:
         asked = Request.decode(request)
         known = self._from(asked)
         if known is None or known.number != asked.round or known.over:
-            raise InvalidArgument("round", asked.round, "a round that has begun and is not over")
+            raise _wrong_round(asked, "a round that `begin` has begun and that is not over")
         return known
 
     def receive(self, client: object, message: object) -> Verdict:
-        """Take the message of a client, durable on return; never raises for what they are.
+        """Take the message of a client, durable on return; never raises for its content.
 
         ``client`` is a text, a number or bytes that the transport vouches for. A client counts once
         in a round, whatever it sends; what comes after the release is late.
@@ -293,8 +293,12 @@ class Shuffler:
         return compose(solution, reports=self.n_min, epochs=epochs, delta=delta)
 
 
+def _wrong_round(asked: Request, allowed: str) -> InvalidArgument:
+    return InvalidArgument("request", f"for round {asked.round}", f"for {allowed}")
+
+
 def _name_bytes(client: object) -> bytes | None:
-    """A name in bytes, one way for each; None if it is none."""
+    """The unique bytes of a name; None if it is no name."""
     if isinstance(client, str) and client:
         return b"s" + client.encode("utf-8", "surrogatepass")
     if isinstance(client, bytes) and client:

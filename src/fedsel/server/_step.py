@@ -7,13 +7,14 @@ rounds of the simulator equal it to the bit.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import InvalidArgument
+from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.mechanisms._reports import Totals
 from fedsel.preparation import Plan, PlanState, Preparation, advanced
 from fedsel.recipe import Recipe
@@ -22,11 +23,12 @@ from fedsel.solutions._solution import Solution
 
 if TYPE_CHECKING:
     from fedsel.mechanisms.central import CentralGuarantee
+    from fedsel.server._checkpoint import RoundRecord
 
 Doubles = NDArray[np.float64]
 
 CONFIDENCE = 1.5
-"""By how many standard errors the reports must show that a way lowers the loss."""
+"""A way lowers the loss if the reports show that by this many standard errors."""
 _PLACES = np.linspace(0, 1, 101)
 
 
@@ -279,6 +281,34 @@ class History:
     fewest_reports: int = 0
     epochs_heard: int = 0
     privacy: Privacy | None = None
+
+    @classmethod
+    def of_records(
+        cls,
+        records: Iterable[RoundRecord],
+        per_report: Epsilon,
+        bits: int,
+        scores: Mapping[int, tuple[float, float]],
+    ) -> Self:
+        """The history that a server's records tell, without weights.
+
+        ε is the most that a client has spent: ``per_report`` for each epoch that has had a report.
+        ``scores`` has accuracy and loss by the number of a round, from 1; not of every round.
+
+        >>> from fedsel.server import RoundRecord
+        >>> records = [RoundRecord(n, n // 2, taken, 0, 0, 0) for n, taken in enumerate([3, 0, 0])]
+        >>> [row.epsilon for row in History.of_records(records, 0.5, 40, {}).rounds]
+        [0.5, 0.5, 0.5]
+        """
+        rounds, heard = [], set[int]()
+        for one in records:
+            if one.accepted:
+                heard.add(one.epoch)
+            spent, sent = float(per_report * len(heard)), bits * one.accepted
+            known = scores.get(one.round + 1, (math.nan, math.nan))
+            rounds.append(Round(one.round + 1, one.epoch, spent, sent, one.accepted, *known))
+        fewest = min((row.reports for row in rounds if row.reports), default=0)
+        return cls(rounds, fewest_reports=fewest, epochs_heard=len(heard))
 
     def central(self, *, delta: float | None = None) -> CentralGuarantee:
         """The central guarantee that the reports would have if each round were shuffled.

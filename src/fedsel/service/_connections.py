@@ -41,12 +41,12 @@ CONNECTION = "fedsel.connection"
 ENDLESS = frozenset({"/v1/events"})
 """Paths whose answers have no end: what is sent must be read in time, and the server ends them."""
 PART_BYTES, BODY_PART_BYTES = 1 << 12, 1 << 16
-"""Handed on at a time: so few bytes of headers hold a hundred requests or two at most."""
+"""Bytes handed on at a time: so few hold the headers of about a hundred requests at most."""
 MOST_UNREAD_BYTES = 1 << 17
-"""Of a header, trailers, or a body that comes after its answer. A report that is slightly too large
-is still read away, so that its sender sees the answer."""
+"""Bytes of a header, of trailers, or of a body after its answer. A report that is slightly too
+large is still read away, so that its sender sees the answer."""
 SPARE_CONNECTIONS = 128
-"""Beyond the limit: they are answered with 503 as long as there are so few of them."""
+"""Connections beyond the limit that are still answered, with 503."""
 SWEEP_SECONDS, ACCEPT_AGAIN_SECONDS = 1.0, 0.1
 _HANDSHAKE, _HEADER, _BODY, _ANSWER, _IDLE = "handshake", "header", "body", "answer", "idle"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -319,7 +319,7 @@ def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def network_of(host: str) -> Hashable:
-    """What limits by address count as one: of IPv6 the 64 bits that a household is given.
+    """The network that limits by address count as one: of IPv6 the 64 bits of a household.
 
     >>> network_of("10.0.0.1"), network_of("::ffff:10.0.0.1")
     ('10.0.0.1', '10.0.0.1')

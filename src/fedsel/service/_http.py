@@ -23,14 +23,14 @@ Headers = tuple[tuple[bytes, bytes], ...]
 JSON_TYPE = b"application/json"
 OCTETS_TYPE = b"application/octet-stream"
 PART_BYTES = 1 << 18
-"""Of a body, sent at a time."""
+"""Bytes of a body that are sent at a time."""
 MOST_REMEMBERED = 100_000
 """Clients whose last requests are remembered; the rest is forgotten, oldest first."""
 BURST_SECONDS = 10.0
 ROUTE, RUN = "fedsel.route", "fedsel.run"
 """The keys of the scope that hold the route and the run."""
 RUNS = "/runs/"
-"""Below it each run has a path of its own."""
+"""The path below which each run has its own."""
 _SECURITY: Headers = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),

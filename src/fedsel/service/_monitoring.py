@@ -189,7 +189,7 @@ class Metrics:
 
 
 def _figures(collector: Collector) -> Iterator[tuple[Any, str, str, float, dict[str, str]]]:
-    """Of a run: kind, name, meaning, value and labels of each figure."""
+    """The figures of a run: kind, name, meaning, value and labels of each."""
     gauge, counter, snapshot = GaugeMetricFamily, CounterMetricFamily, collector.snapshot
     yield gauge, "round", "The open round", snapshot.round, {}
     yield gauge, "rounds", "Rounds of the run in all", snapshot.rounds, {}

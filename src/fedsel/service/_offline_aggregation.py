@@ -47,7 +47,7 @@ class Part(NamedTuple):
 @final
 @dataclass
 class Sums:
-    """The totals of some rounds, and how many reports were none of this run."""
+    """The totals of some rounds, and how many reports were not of this run."""
 
     by_round: dict[int, Totals] = field(default_factory=dict)
     rejected: int = 0

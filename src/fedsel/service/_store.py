@@ -36,7 +36,7 @@ _TALLY = (
 )
 _TALLY_OF_WORKER = _TALLY.replace("(?,", "(?, ?,").replace("round)", "round, worker)")
 _LIKE_A_URL = re.compile(r"[A-Za-z][\w+.-]+:/|[^/\\:]+:(?!\\)[^/]*@|.*\bpassword *=", re.IGNORECASE)
-"""No folder but an address: no message may show its password."""
+"""Matches an address, not a folder: no message may show its password."""
 
 
 RoundRow = tuple[float, float | None, str | None]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, Loss
 from fedsel._internal.progress import patience
-from fedsel._internal.settings import check_keys, naming_file, read_toml
+from fedsel._internal.settings import check_keys, naming, naming_file, read_toml
 from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.preparation import FeatureScale
@@ -27,7 +27,7 @@ from fedsel.wire._contract import Invitations, check_labels
 
 _OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "requested_solution"]
 _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
-"""What the layers below call that which the file calls otherwise."""
+"""Names that the layers below use for keys of the file."""
 _SHORT = ("features", "labels", "target_range")
 """Keys that are a short way to write a schema."""
 MOST_DIM = 1 << 27
@@ -115,15 +115,16 @@ class Task:
     def __post_init__(self) -> None:
         check_kind("name", self.name, str)
         if not self.name or len(self.name) > 100 or not self.name.isprintable():
-            raise InvalidArgument("name", self.name, "a short text")
+            raise InvalidArgument("name", self.name, "1 … 100 characters that can be printed")
         if self.invitations not in get_args(Invitations):
             raise InvalidArgument("invitations", self.invitations, '"signed" or "open"')
         LinearModel(self.loss)
         self._check_records()
         if self.dim > MOST_DIM:
-            linear = self.schema is not None
-            name = "features" if linear else "dim"
-            raise InvalidArgument(name, self.dim - linear, f"at most {MOST_DIM - linear}")
+            if self.schema is None:
+                raise InvalidArgument("dim", self.dim, f"at most {MOST_DIM}")
+            allowed = f"fewer: they ask for {self.dim} weights, of at most {MOST_DIM}"
+            raise InvalidArgument("features", self.schema.feature_count, allowed)
         _ = self.begin  # reports whatever else is wrong before anything is served
 
     def _check_records(self) -> None:
@@ -149,7 +150,7 @@ class Task:
             self._check_alone()
 
     def _check_alone(self) -> None:
-        """Refuse what else says how records are prepared, beside a model to start with."""
+        """Refuse other settings for preparing records, beside a model to start with."""
         rows = None if self.public_rows is None else str(self.public_rows)
         given: dict[str, Any] = {"public_mean": self.public_mean, "public_rows": rows}
         given |= {n: getattr(self.recipe, n) or None for n in ("centre", "spread")}
@@ -258,7 +259,7 @@ class Task:
         own = [f.name for f in fields(cls) if f.name not in ("recipe", "file")]
         required = ("name", "epsilon", "clients", "close_after")
         check_keys(values, [*own, *_SHORT, *_OF_RECIPE], required=required)
-        try:
+        with naming(_RENAMED):
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
             given["close_after"] = _table(CloseRule, "close_after", given["close_after"])
@@ -274,9 +275,6 @@ class Task:
             if "origins" in given:
                 given["origins"] = _texts("origins", given["origins"])
             return cls(recipe=recipe, file=file, **given)
-        except InvalidArgument as error:
-            error.name = _RENAMED.get(error.name, error.name)
-            raise
 
 
 def _check_absent(values: Mapping[str, Any], keys: Iterable[str], allowed: str) -> None:
@@ -291,12 +289,8 @@ def _schema(given: Any) -> Schema | None:
         return given
     if isinstance(given, str | Path):
         return Schema.load(given)
-    try:
+    with naming(lambda name: name if name == "schema" else f"schema.{name}"):
         return Schema.of_dict(given)
-    except InvalidArgument as error:
-        if error.name != "schema":
-            error.name = f"schema.{error.name}"
-        raise
 
 
 def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,7 +305,7 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
     labels, target = values.get("labels"), values.get("target_range")
     classes = None if labels is None else _texts("labels", labels)
     of_label: dict[str, Any] = {"classes": classes, "target_range": target}
-    try:
+    with naming({"columns": "features", "classes": "labels"}):
         if isinstance(features, int) and not isinstance(features, bool):
             return {"schema": Schema(features, **of_label), "feature_range": bounds}
         names = _texts("features", features)
@@ -327,9 +321,6 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 columns[name] = PRIVATE if bounds == PRIVATE else (low, high)
         schema = Schema(columns, **of_label)
-    except InvalidArgument as error:
-        error.name = {"columns": "features", "classes": "labels"}.get(error.name, error.name)
-        raise
     if schema.features != names:
         allowed = "different names, the levels of a column one after another (job=cook, job=smith)"
         raise InvalidArgument("features", features, allowed)
@@ -354,7 +345,7 @@ def _table(kind: type[Any], name: str, values: object) -> Any:
 def _texts(name: str, values: object) -> tuple[str, ...]:
     listed = isinstance(values, list | tuple) and values
     if not listed or not all(isinstance(v, str) and v for v in values):  # type: ignore[attr-defined]
-        raise InvalidArgument(name, values, "a list of texts")
+        raise InvalidArgument(name, values, "a list of at least one text, none of them empty")
     return tuple(values)  # type: ignore[arg-type]
 
 

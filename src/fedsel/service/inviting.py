@@ -135,10 +135,9 @@ def invitations_of(task: Task, store: str | Path) -> Invitations:
             try:
                 kept = open_store(store)
             except FolderInUse:
-                allowed = (
-                    f"a run of the service that uses the store ({', '.join(map(repr, names))})"
-                )
-                raise InvalidArgument("task", task.name, f"{allowed}, or end it first") from None
+                allowed = f"in the store, which has {', '.join(map(repr, names))}"
+                remedy = "end the service that uses the store, then invite: the run begins with it"
+                raise InvalidArgument("task", task.name, f"{allowed}; {remedy}") from None
         run = opened(task, kept).run
         return Invitations(kept.key(), run, open_to_all=task.invitations == "open")
     finally:

@@ -36,7 +36,7 @@ with needed("service", "fedsel.service"):
 
 SHUTDOWN_SECONDS = 10
 RESTART_SECONDS = 1.0
-"""Before a worker that has ended gets a successor: one that cannot begin must not be all we do."""
+"""Seconds before a worker that has ended is replaced, lest one that cannot begin keep us busy."""
 BACKLOG = 2048
 
 

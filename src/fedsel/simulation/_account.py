@@ -85,7 +85,7 @@ class RecordAccount:
     def charge(
         self, digests: NDArray[np.uint64], epsilon: float, *, goes_on: bool = False
     ) -> tuple[float, int, int, int]:
-        """Add a fit: most ε and fits of one record, records that came again, and all records.
+        """Charge a fit; return one record's most ε and fits, the records that came again, and all.
 
         A fit that only ``goes_on`` charges new records alone.
         """

@@ -163,7 +163,7 @@ def held_out_run(
 def fifths(
     clients: int, seed: int, run: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Who trains (three fifths), who validates and who tests in a run of `held_out_run`."""
+    """The clients that train (three fifths), validate and test in a run of `held_out_run`."""
     from fedsel.sampling._kernels import native
 
     test, *others = split(clients, FIFTHS, seed, 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsel.device.joining import read_model
+from fedsel.device._models import read_model
 from fedsel.errors import InvalidArgument
 from fedsel.wire import Model, Number, Schema
 

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
+from fedsel._internal.delimited import first_twice
+from fedsel._internal.settings import naming
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.wire import Schema
-from fedsel.wire._columns import check_collected, first_twice, is_record_list, listed, numbers_of
+from fedsel.wire._columns import check_collected, is_record_list, listed, numbers_of
 
 _FLOATS = (np.float64, np.float32)
 _REMEDY = "declare the columns with schema=…, which `fedsel schema my.csv` drafts for you to edit"
@@ -85,11 +87,8 @@ def rows_of(estimator: Any, X: Any, name: str = "X") -> Any:
 
 
 def _encoded(schema: Schema, X: Any, name: str) -> NDArray[np.float64]:
-    try:
+    with naming(lambda own: name if own == "table" else f"{own} of {name}"):
         return schema.encode(X)
-    except InvalidArgument as error:
-        error.name = name if error.name == "table" else f"{error.name} of {name}"
-        raise
 
 
 def with_sorted_classes(schema: Schema, y: NDArray[Any]) -> Schema:

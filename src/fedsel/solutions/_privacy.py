@@ -235,8 +235,8 @@ def hyper_parameters_free(d: int, n: int, epsilon: Epsilon, theta: float = THETA
 
 
 GRID = math.lcm(*range(1, 101), 1 << 40, 10**17)
-"""On the grid are decimals of up to 17 digits, also over any number of epochs up to 100 if they
-have few digits, and the steps of 2^−36 in which `exact.log_upper` proves a charge."""
+"""The grid has decimals of up to 17 digits, those of few digits also divided by up to 100 epochs,
+and the steps of 2^−36 in which `exact.log_upper` proves a charge."""
 _WRITTEN = re.compile(r"[0-9]+(/[0-9]+)?")
 
 

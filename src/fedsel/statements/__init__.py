@@ -4,15 +4,9 @@
 Both are pages, JSON or text; so is the statement of a fit (`fedsel.sklearn.PrivacyStatement`).
 """
 
-import sys
-
-from fedsel.statements import _fits, _meaning
 from fedsel.statements._ledgers import Device, LedgerReport, inspect_ledgers
 from fedsel.statements._meaning import Document, certainty, exactly, in_percent, meaning
 from fedsel.statements._runs import RunStatement
-
-# Pickles of models of earlier versions name these modules.
-sys.modules.update({f"{__name__}.fits": _fits, f"{__name__}.shuffled": _meaning})
 
 __all__ = [
     "Device",

@@ -1,4 +1,4 @@
-"""Per-client gradients of any module by vmap, those of its linear layers in two factors.
+"""Per-client gradients of any module by vmap; linear layers keep theirs in two factors.
 
 While the loss of a client is computed, F.linear(x, W, b) of a trainable W and a single row x is
 taken as F.linear(x, W.detach(), b) + δ with δ = -0, which changes no bit of it. By the chain rule
@@ -24,7 +24,7 @@ from torch.func import grad, vmap
 from torch.overrides import TorchFunctionMode, has_torch_function
 
 Tensors = dict[str, torch.Tensor]
-"""By the name of a parameter."""
+"""Tensors by the name of a parameter."""
 ClientLoss = Callable[[Tensors, torch.Tensor, torch.Tensor], torch.Tensor]
 """loss(weights, x (s, …), y (s, …)) → the mean loss of one client, a scalar."""
 
@@ -114,6 +114,24 @@ class Gradients:
                 gradients[name] = (rest + left[:, :, None] * right[:, None, :],)
         self._deltas = {name: d for name, d in self._deltas.items() if len(gradients[name]) == 2}
         return gradients
+
+
+def entries_of(loss: Callable[..., torch.Tensor], weights: Tensors, *records: torch.Tensor) -> int:
+    """The entries of all tensors on the way to one client's loss, from records (n, s, …).
+
+    >>> weights, x = {"w": torch.ones(3)}, torch.ones(2, 1, 3)
+    >>> entries_of(lambda weights, x: (x * weights["w"]).sum(), weights, x)  # a product, a sum
+    4
+    """
+    watches = []
+
+    def watched(*own: torch.Tensor) -> torch.Tensor:
+        watches.append(watch := _Watch(weights, {}))
+        with watch:
+            return loss(weights, *own)
+
+    vmap(watched)(*records)
+    return watches[0].entries
 
 
 class _Watch(TorchFunctionMode):  # type: ignore[misc]

@@ -22,9 +22,9 @@ from fedsel.errors import InvalidArgument, check_count, check_finite, check_posi
 from fedsel.preparation import Preparation
 from fedsel.sampling._batch import Outer, Part, rows_of
 from fedsel.simulation import Population
-from fedsel.torch._factored import Gradients
+from fedsel.torch._factored import Gradients, entries_of
 from fedsel.torch._inputs import Inputs, Loss
-from fedsel.torch._modules import Layout, Untouched, check_module
+from fedsel.torch._modules import Layout, Untouched, check_buffers, check_module
 from fedsel.torch._records import DatasetRecords, Records, TensorRecords, records_of
 
 CHUNK_BYTES = 2**26
@@ -118,6 +118,7 @@ class ClientUpdates:
             for name, p in module.named_parameters()
             if not p.requires_grad
         }
+        self._buffers = {name: b.detach().to(self.device) for name, b in module.named_buffers()}
         self._weights: dict[str, torch.Tensor] = {}
         self._single = partition is None  # not: if all hold one record, which is their affair
         dims = (None, 0, 0) if self._single else (None, 0, 0, 0)
@@ -129,19 +130,28 @@ class ClientUpdates:
         )
         self._untouched = Untouched(module, loss)
         self._gradients: Gradients | None = None
-        entries = self.layout.dim
         start = self._tensors(self.layout.read(module))
-        if self._single and local is None and self.reg == 0:
-            self._gradients = Gradients(self._mean_loss)
-            with self._untouched:
-                x, y, *_ = self._made_up(0)
-                entries = self._gradients.learn(start, x, y)
+        made_up = self._made_up(0)
+        check_buffers(module, {**start, **self._frozen}, made_up[0][:, 0])
+        with self._untouched:
+            if self._single and local is None and self.reg == 0:
+                self._gradients = Gradients(self._mean_loss)
+                entries = self._gradients.learn(start, made_up[0], made_up[1])
+            else:
+                held = entries_of(self._mean_loss, start, *made_up)
+                entries = self.layout.dim + held * self._together
         self._check_passes(start)
         fits = max(1, CHUNK_BYTES // (4 * _COPIES * entries))
         self.chunk = fits if chunk is None else check_count("chunk", chunk)
 
+    @property
+    def _together(self) -> int:
+        """The most records of a client that are in one step of its training."""
+        largest = 1 if self.partition is None else int(self.partition.sizes.max())
+        return min(largest, (self.local and self.local.batch) or largest)
+
     def _made_up(self, seed: int) -> tuple[torch.Tensor, ...]:
-        """Records of two clients that nobody is: only shape and type are those of true ones."""
+        """Made-up records of two clients, with the shape and type of real ones."""
         x, y = self.records.like
         if x.is_floating_point():
             # In [0, 1): taken as numbers of words they are all 0, which every embedding has.
@@ -193,7 +203,7 @@ class ClientUpdates:
         self._weights = self._tensors(weights)
 
     def _tensors(self, weights: NDArray[np.float64]) -> dict[str, torch.Tensor]:
-        """A vector (d,) as the parameters that it is."""
+        """A vector (d,) split into the parameters of the module."""
 
         def own(place: slice, shape: torch.Size) -> torch.Tensor:
             # A copy, in float64 too: what a module does to its parameters stays with it.
@@ -268,7 +278,9 @@ class ClientUpdates:
     def _mean_loss(
         self, weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor, *there: Any
     ) -> torch.Tensor:
-        outputs = functional_call(self.module, {**weights, **self._frozen}, (x,))
+        constant = {name: buffer.clone() for name, buffer in self._buffers.items()}
+        own = {**weights, **self._frozen, **constant}
+        outputs = functional_call(self.module, own, (x,))
         if not there:
             return self.loss(outputs, y)
         losses = self._losses(outputs, y)

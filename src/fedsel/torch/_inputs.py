@@ -46,7 +46,7 @@ class Inputs:
 
     @classmethod
     def of(cls, feature_range: Any, module: nn.Module, layout: Layout, X: torch.Tensor) -> Self:
-        """For records like those of X (n, …): of their shape alone, not of what is in them."""
+        """The scale for inputs of the shape of X (n, …); their values are not read."""
         shape = tuple(X.shape[1:])
         scale = _scale(feature_range, shape)
         layer = _only_reader(module, X)
@@ -76,7 +76,7 @@ class Inputs:
 
     @property
     def unprepared(self) -> Preparation:
-        """What is done to an input on its scale where nothing is learnt: nothing."""
+        """The preparation where nothing is learnt: inputs on their scale stay as they are."""
         return Preparation.plain(self.features, intercept=0.0, unit=False)
 
     def means(self, public_mean: Any) -> PublicMeans:
@@ -223,8 +223,10 @@ class ModuleJudge:
         test: Records,
         inputs: Inputs | None,
         known: Preparation | None,
+        chunk: int = _JUDGED_AT_A_TIME,
     ) -> None:
         self._module, self._loss, self._reg, self._inputs = module, loss, reg, inputs
+        self._chunk = min(chunk, _JUDGED_AT_A_TIME)
         self._records, self._preparation = test, known
         self._layout, self._untouched = Layout(module), Untouched(module, loss)
         if inputs is not None:
@@ -243,8 +245,8 @@ class ModuleJudge:
     def _judged(self, weights: NDArray[np.float64]) -> tuple[float, float]:
         count, hits, total = len(self._records), 0.0, 0.0
         with self._untouched:
-            for at in range(0, count, _JUDGED_AT_A_TIME):
-                x, t = self._records.read(np.arange(at, min(at + _JUDGED_AT_A_TIME, count)))
+            for at in range(0, count, self._chunk):
+                x, t = self._records.read(np.arange(at, min(at + self._chunk, count)))
                 if self._inputs is not None and self._preparation is not None:
                     x = self._inputs.prepared(x, self._preparation)
                 outputs = _outputs(self._module, self._layout, weights, x)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.func import functional_call
 
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 
@@ -42,20 +43,13 @@ def check_module(module: nn.Module) -> None:
                 " them that nobody has made private; fedsel.torch.replace_batchnorm(module) puts"
                 " GroupNorm in its place",
             )
-        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
+        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 and part.training:
             raise InvalidArgument(
                 "module",
                 place,
-                "without dropout: it draws from torch's own generator, and results would depend on"
-                " more than the seed",
+                "without dropout, which module.eval() turns off: it draws from torch's own"
+                " generator, and results would depend on more than the seed",
             )
-    buffers = [name for name, _ in module.named_buffers()]
-    if buffers:
-        raise InvalidArgument(
-            "module",
-            f"buffers {', '.join(buffers[:3])}{', …' if len(buffers) > 3 else ''}",
-            "without buffers: only parameters are reported on",
-        )
     parameters = [p for p in module.parameters() if p.requires_grad]
     if not parameters:
         raise InvalidArgument("module", type(module).__name__, "a module with trainable parameters")
@@ -63,6 +57,31 @@ def check_module(module: nn.Module) -> None:
         raise InvalidArgument("module", type(module).__name__, "of float32 or float64 parameters")
     if not all(bool(torch.isfinite(p).all()) for p in parameters):
         raise InvalidArgument("module", "NaN or infinite parameters", "finite")
+
+
+def check_buffers(module: nn.Module, own: Mapping[str, torch.Tensor], x: torch.Tensor) -> None:
+    """Refuse buffers that a forward pass changes; constants are fine.
+
+    ``own`` are the parameters that the module is tried with, on records x (n, …) of nobody.
+
+    >>> check_buffers(nn.BatchNorm1d(3), {}, torch.rand(2, 3))
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: module = 'BatchNorm1d, whose forward pass changes running_mean...
+    """
+    kept = {name: buffer.detach().to(x.device) for name, buffer in module.named_buffers()}
+    if not kept:
+        return
+    tried = {name: buffer.clone() for name, buffer in kept.items()}
+    with torch.no_grad(), Untouched(module):
+        functional_call(module, both := {**own, **tried}, (x,))
+    changed = [name for name, buffer in kept.items() if not torch.equal(both[name], buffer)]
+    if changed:
+        raise InvalidArgument(
+            "module",
+            f"{type(module).__name__}, whose forward pass changes {', '.join(changed[:3])}",
+            "a module of constant buffers: reports are on parameters alone, and nobody has made"
+            " private what a buffer keeps of records",
+        )
 
 
 def replace_batchnorm(module: nn.Module, *, channels: int = 16) -> nn.Module:

@@ -42,7 +42,7 @@ class Records(Protocol):
 
     @property
     def digests(self) -> NDArray[np.uint64]:
-        """By which records are recognised that were fitted before in this process."""
+        """Digests by which records that were fitted before in this process are recognised."""
 
     def __len__(self) -> int: ...
 

@@ -186,7 +186,7 @@ class Settings:
 
     @property
     def _epochs(self) -> int:
-        """In how many epochs clients have reported, or will; a run may have been broken off."""
+        """The epochs in which clients have reported or will; a run may have been broken off."""
         return self.history.epochs_heard or self.solution.epochs
 
     @property

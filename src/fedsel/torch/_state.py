@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -235,12 +236,12 @@ def digest_of(rows: Any) -> str:
 
 
 def digest_of_frozen(module: nn.Module) -> str:
-    """What tells the frozen parameters of a module from others."""
+    """What tells the frozen parameters and the buffers of a module from others."""
     digest = hashlib.sha256()
-    for name, parameter in module.named_parameters():
-        if not parameter.requires_grad:
-            digest.update(f"{name} {parameter.dtype} {tuple(parameter.shape)}".encode())
-            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy())
+    frozen = ((name, p) for name, p in module.named_parameters() if not p.requires_grad)
+    for name, kept in chain(frozen, module.named_buffers()):
+        digest.update(f"{name} {kept.dtype} {tuple(kept.shape)}".encode())
+        digest.update(kept.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()[:16]
 
 

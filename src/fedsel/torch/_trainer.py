@@ -56,7 +56,8 @@ class FederatedTrainer(Settings):
     Parameters
     ----------
     module
-        Any module without buffers, batch norm and dropout. Frozen parameters stay as they are.
+        Any module without batch norm, dropout (unless it is in evaluation mode) and buffers that a
+        forward pass changes. Frozen parameters stay as they are.
     loss
         loss(outputs, targets), the mean over the first dimension.
     epsilon
@@ -108,7 +109,8 @@ class FederatedTrainer(Settings):
         size and geometry of the inputs, and all rounds train. Needs ``feature_range`` and a module
         whose first layer can take that up, as ``centre`` does.
     chunk
-        Clients whose updates are held at a time; by default what fits into 64 MiB.
+        Clients whose updates are held at a time, and test records that are judged at a time; by
+        default what fits into 64 MiB.
     seed
         None draws every report from the operating system: for models that may be released. A number
         repeats a simulation, and warns: anyone who has it can undo the noise. Results then
@@ -274,7 +276,8 @@ class FederatedTrainer(Settings):
         judge = None
         if eval_set is not None:
             test = _evaluation(eval_set, dtype, floats=self.feature_range is not None)
-            judge = ModuleJudge(self.module, self.loss, self.recipe.reg, test, inputs, known)
+            of = (self.module, self.loss, self.recipe.reg, test, inputs, known)
+            judge = ModuleJudge(*of, chunk=updates.chunk)
         self._grouped = partition is not None
         # Fits of one trainer add up, and public rows compensate for some noise.
         if self.local is None and not self.history.epochs_heard and told is None:

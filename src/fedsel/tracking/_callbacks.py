@@ -17,10 +17,12 @@ from fedsel.solutions import Privacy
 LOG = logging.getLogger("fedsel.tracking")
 
 Record = dict[str, float]
-"""A round in numbers: ``round`` (from 1), ``epoch``, ``epsilon`` (the most that a client has spent
-so far), ``reports``, ``bits`` (of all reports), ``learning_rate``, ``norm`` (of the model's
-weights), and ``accuracy``, ``loss`` or other metrics where the model was evaluated. A value that is
-not finite is left out."""
+"""A round in numbers.
+
+The keys are ``round`` (from 1), ``epoch``, ``epsilon`` (the most that a client has spent so far),
+``reports``, ``bits`` (of all reports), ``learning_rate``, ``norm`` (of the model's weights), and
+``accuracy``, ``loss`` or other metrics where the model was evaluated. A value that is not finite is
+left out."""
 
 
 @final

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import fields
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedsel.device.joining._connection import SECONDS, Connection, Ended, Ending, Reply
+from fedsel.device._connection import SECONDS, Connection, Ended, Ending, Reply
 from fedsel.errors import check_positive
-from fedsel.server._step import History, Round
+from fedsel.server import RoundRecord
+from fedsel.server._step import History
 from fedsel.tracking._callbacks import Callbacks, Run, Tracking
 
 _MOST_BYTES = 1 << 30
@@ -34,7 +36,7 @@ def follow(
     """Call back for every round of the service at ``url``, until its run is over.
 
     Rounds that are over already come first. The service is asked ``every`` few seconds; after
-    ``patience`` seconds without an answer `fedsel.device.joining.Ended` is raised. This reads what
+    ``patience`` seconds without an answer `fedsel.device.Ended` is raised. This reads what
     everybody can read: it needs no invitation, and whatever happens here, the service goes on.
     ``ca`` is a file of certificates to trust.
     """
@@ -44,23 +46,20 @@ def follow(
     try:
         task = _asked(connection, "/v1/task").values
         tracking.start(_run(task))
-        rounds, done, finished = list[Round](), None, False
+        seen, done, finished = 0, None, False
         while not finished:
             if _asked(connection, "/v1/rounds/open").values.get("round") == done:
                 time.sleep(every)
                 continue
             now = _asked(connection, "/v1/rounds").values
             done, finished = now.get("round"), bool(now.get("finished"))
-            for row, metrics in _closed(task, now)[len(rounds) :]:
-                rounds.append(row)
-                tracking.round(row, metrics=metrics)
-        weights = np.frombuffer(_asked(connection, "/v1/model").body, "<f8")
+            history, metrics = _history(task, now)
+            for row, measured in list(zip(history.rounds, metrics, strict=True))[seen:]:
+                tracking.round(row, metrics=measured)
+            seen = len(metrics)
+        history.weights = np.frombuffer(_asked(connection, "/v1/model").body, "<f8")
     finally:
         connection.close()
-    heard = [row for row in rounds if row.reports]
-    fewest = min((row.reports for row in heard), default=0)
-    epochs = len({row.epoch for row in heard})
-    history = History(rounds, weights, fewest_reports=fewest, epochs_heard=epochs)
     tracking.end(history)
     return history
 
@@ -83,21 +82,20 @@ def _run(task: Mapping[str, Any]) -> Run:
         raise Ended(Ending.NOT_UNDERSTOOD, "not the announcement of a task") from error
 
 
-def _closed(
+def _history(
     task: Mapping[str, Any], now: Mapping[str, Any]
-) -> list[tuple[Round, Mapping[str, object]]]:
-    """The rounds that are over, with all that was measured on the service's public test set."""
-    found: list[tuple[Round, Mapping[str, object]]] = []
-    heard = set[int]()
+) -> tuple[History, list[dict[str, float]]]:
+    """The rounds that are over, and all that was measured on the service's public test set."""
     try:
-        for record in now["rounds"]:
-            number, epoch, reports = record["round"] + 1, record["epoch"], record["accepted"]
-            metrics = dict(record["measured"] or {})
-            if reports:
-                heard.add(epoch)
-            spent, bits = len(heard) * task["epsilon_per_report"], task["bits"] * reports
-            scores = (metrics.get("accuracy", math.nan), metrics.get("loss", math.nan))
-            found.append((Round(number, epoch, spent, bits, reports, *scores), metrics))
+        rows = [dict(row) for row in now["rounds"]]
+        metrics = [dict(row["measured"] or {}) for row in rows]
+        records = [RoundRecord(*(row[field.name] for field in fields(RoundRecord))) for row in rows]
+        unknown = math.nan
+        scores = {
+            one.round + 1: (measured.get("accuracy", unknown), measured.get("loss", unknown))
+            for one, measured in zip(records, metrics, strict=True)
+        }
+        found = History.of_records(records, task["epsilon_per_report"], task["bits"], scores)
     except (KeyError, TypeError, ValueError) as error:
         raise Ended(Ending.NOT_UNDERSTOOD, "not the rounds of a run") from error
-    return found
+    return found, metrics

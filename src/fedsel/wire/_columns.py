@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from numbers import Real
@@ -18,6 +18,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.delimited import first_twice
 from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument, InvalidData, check_float, check_kind
 from fedsel.preparation._public import PRIVATE
@@ -305,20 +306,6 @@ def check_collected(name: str, table: Any) -> None:
     """Refuse a plan of a table, whose cells nobody has computed yet."""
     if hasattr(table, "collect"):
         raise InvalidArgument(name, type(table).__name__, "a data frame: collect() it first")
-
-
-def header_fault(names: Sequence[str]) -> str | None:
-    """What is wrong with the names in the first line of a file, if anything is."""
-    if "" in names:
-        return f"column {names.index('') + 1} has no name"
-    twice = first_twice(names)
-    return None if twice is None else f"two columns are called {twice!r}"
-
-
-def first_twice(names: Iterable[Any]) -> Any:
-    """The first name that occurs a second time; None if all differ."""
-    seen: set[Any] = set()
-    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def _check_type(name: str, kind: str, declared_date: bool) -> None:

@@ -177,7 +177,7 @@ def check_labels(schema: Schema | None, loss: Loss | None) -> None:
     """Refuse labels that do not suit a loss: classes, or bounds of a number."""
     if schema is None or loss is None:
         if schema is not None or loss is not None:
-            raise InvalidArgument("loss", loss, "set with a schema, and with a schema only")
+            raise InvalidArgument("loss", loss, "set with a schema, and omitted without one")
         return
     LinearModel(loss)
     if loss in REGRESSING and schema.target_range is None:

@@ -58,7 +58,9 @@ class Date:
         known = ("year", "days", *PERIODS)
         parts = tuple(self.parts) if isinstance(self.parts, list | tuple) else ()
         if not parts or len(set(parts)) != len(parts) or not set(parts) <= set(known):
-            raise InvalidArgument("date", self.parts, f"a list of {', '.join(known)}")
+            raise InvalidArgument(
+                "date", self.parts, f"a list of {', '.join(known)}, each once at most"
+            )
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "_reader", _reader(self.format))
         needed = [part for part in parts if part not in PERIODS]

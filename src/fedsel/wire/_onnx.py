@@ -51,7 +51,7 @@ def graph_of(model: Model, schema: Schema, pipeline: RecordPipeline, offsets: Do
 
 
 def _encoded(graph: Graph, schema: Schema) -> Name:
-    """What `Schema.encode` gives."""
+    """The features that `Schema.encode` gives."""
     if isinstance(schema.columns, int):
         return numbers(graph, graph.input(ROWS, float, schema.columns), Number())
     features = [features_of(graph, *item) for item in schema.columns.items()]

@@ -57,7 +57,7 @@ class RecordPipeline:
         linear: bool,
         known: PublicMeans | None = None,
     ) -> Self:
-        """Before the first round; a linear model's records get an intercept and norm 1."""
+        """The first round's pipeline; a linear model's records get an intercept and norm 1."""
         plan = plan_for(
             recipe,
             recipe.build(),

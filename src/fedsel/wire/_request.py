@@ -169,7 +169,7 @@ _BASES = struct.Struct("<I")
 
 RECIPE_BYTES = _RECIPE.size
 LONG_RECIPE_BYTES = RECIPE_BYTES + _BASES.size
-"""Without and with a number of bases."""
+"""The length of a recipe without and with a number of bases."""
 MOST_SLOTS = 1 << 32
 """Slots that the four bytes of a report can tell apart."""
 MOST_PROJECTED = 1 << 24

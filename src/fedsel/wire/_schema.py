@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, final
@@ -13,7 +13,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.settings import naming_file, read_toml
+from fedsel._internal.delimited import first_twice
+from fedsel._internal.settings import naming, naming_file, read_toml
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.preparation import FeatureScale
@@ -23,7 +24,6 @@ from fedsel.wire._columns import (
     Number,
     as_cells,
     each,
-    first_twice,
     level_texts,
     listed,
     matcher,
@@ -107,6 +107,13 @@ class Schema:
         """Whether columns have names, by which a table is read; else by their order."""
         return not isinstance(self.columns, int)
 
+    @property
+    def columns_used(self) -> tuple[str, ...] | None:
+        """The names of the columns that it reads, its label last; None where columns have none."""
+        if isinstance(self.columns, int):
+            return None
+        return (*self.columns, *([] if self.label is None else [self.label]))
+
     def _items(self) -> Iterator[tuple[str, Column]]:
         if isinstance(self.columns, int):
             return ((str(j), Number()) for j in range(self.columns))
@@ -168,9 +175,29 @@ class Schema:
                 wanted = f"{self.columns} columns of numbers"
                 raise InvalidArgument("table", f"{rows.shape[1]} columns", wanted)
             return Number().encode(rows.reshape(-1)).reshape(rows.shape)
-        dates = {n for n, column in self.columns.items() if isinstance(column, Date)}
-        cells = table_cells(table, tuple(self.columns), names, dates)
-        return np.hstack([c.encode(cells[n]) for n, c in self.columns.items()])
+        return np.hstack([column.encode(cells) for column, cells in self._cells(table, names)])
+
+    def _cells(
+        self, table: Any, names: Sequence[str] | None
+    ) -> Iterator[tuple[Column, NDArray[Any]]]:
+        """Each column and its cells (n,)."""
+        columns = dict(self._items())
+        dates = {n for n, column in columns.items() if isinstance(column, Date)}
+        cells = table_cells(table, tuple(columns), names, dates)
+        return ((column, cells[name]) for name, column in columns.items())
+
+    def missing(self, table: Any) -> dict[str, NDArray[np.bool_]]:
+        """Which cells (n,) of each column count as missing: empty ones, and what cannot be read.
+
+        It is for who holds the records, to see whether a schema suits them: it tells about people.
+
+        >>> Schema({"pay": (0, 100)}).missing({"pay": ["17", "1,200", "N/A"]})
+        {'pay': array([False,  True,  True])}
+        """
+        if isinstance(self.columns, int):
+            raise InvalidArgument("columns", self.columns, "names, by which cells are told")
+        told = [replace(c, indicator=True).encode(x)[:, -1] for c, x in self._cells(table, None)]
+        return {name: cells == 1 for name, cells in zip(self.columns, told, strict=True)}
 
     # --- labels ---------------------------------------------------------------------------------
 
@@ -235,7 +262,7 @@ class Schema:
 
     @classmethod
     def of_dict(cls, values: Any) -> Self:
-        """From plain values, as JSON and TOML have them.
+        """The schema of plain values, as JSON and TOML have them.
 
         >>> Schema.of_dict({"columns": {"age": [0, 100]}}).columns
         {'age': Number(low=0.0, high=100.0, missing=None, indicator=False)}
@@ -278,11 +305,8 @@ def _column(name: str, given: Any) -> Column:
     """A column from its object, its short form or its table in a file."""
     if isinstance(given, Number | Category | Date):
         return given
-    try:
+    with naming(lambda key: f"columns.{name}" + (f".{key}" if key else "")):
         return _of_table(given) if isinstance(given, Mapping) else _of_short(given)
-    except InvalidArgument as error:
-        error.name = f"columns.{name}" + (f".{error.name}" if error.name else "")
-        raise
 
 
 def _of_short(given: Any) -> Column:

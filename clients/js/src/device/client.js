@@ -90,16 +90,17 @@ export class Client {
    * `weights` is a Float32Array or Float64Array (d,), or its little-endian bytes; `update` is
    * called with a copy, once, and only when nothing speaks against the request. A request that was
    * answered before gets the same bytes again, and costs nothing; where the policy has a `server_key` they
-   * are sealed for it, which gives other bytes each time.
+   * are sealed for it, which gives other bytes each time. `columns` are those of the owner's table that the
+   * update is made of, which a policy may ask for.
    *
    * Throws `Refused` with a fixed reason; then nothing has left the device. An update that fails
    * counts as zeros, and what is not finite in it as zero: whether a device answers must not depend
    * on its data.
    * @param {Uint8Array | ArrayBuffer} request @param {unknown} weights @param {Update} update
-   * @returns {Promise<Uint8Array>} */
-  async answer(request, weights, update) {
+   * @param {readonly string[] | null} [columns] @returns {Promise<Uint8Array>} */
+  async answer(request, weights, update, columns = null) {
     const begin = performance.now();
-    const outcome = await this.#outcome(request, weights, update);
+    const outcome = await this.#outcome(request, weights, update, columns);
     const end = begin + 1000 * this.#policy.leastSeconds;
     for (let now = begin; now < end; now = performance.now()) {
       // Asked again: a timer drops fractions of a millisecond, and may be early.
@@ -110,10 +111,11 @@ export class Client {
   }
 
   /** The report or the refusal; what else may have been thrown is dropped.
-   * @param {unknown} request @param {unknown} weights @param {Update} update */
-  async #outcome(request, weights, update) {
+   * @param {unknown} request @param {unknown} weights @param {Update} update
+   * @param {readonly string[] | null} columns */
+  async #outcome(request, weights, update, columns) {
     try {
-      const report = await this.#answer(request, weights, update);
+      const report = await this.#answer(request, weights, update, columns);
       return await this.#sealed(request, report);
     } catch (error) {
       return error instanceof Refused ? error : new Refused("INTERNAL");
@@ -128,9 +130,11 @@ export class Client {
     return sealed(report, /** @type {Uint8Array} */ (bytesOf(request)), key);
   }
 
-  /** @param {unknown} message @param {unknown} weights @param {Update} update */
-  async #answer(message, weights, update) {
+  /** @param {unknown} message @param {unknown} weights @param {Update} update
+   * @param {readonly string[] | null} columns */
+  async #answer(message, weights, update, columns) {
     const request = this.#understood(message);
+    if (this.#policy.forbidden(columns) !== null) throw new Refused("NOT_ALLOWED");
     const { recipe } = request;
     // The weights first: whoever wants something of size d to be built must have sent as much.
     const { model, bytes, kind } = checkedWeights(weights, recipe.dim, this.#policy.weightBound);

@@ -3,6 +3,7 @@
 import { InvalidArgument, checkCount, checkPositive, own } from "../errors.js";
 import { Fraction, ZERO } from "../exact/fraction.js";
 import { toHex } from "../hash.js";
+import { nameOf } from "../models/schema.js";
 import { serverKeyOf } from "../sealing/sealing.js";
 import { canonical, isPrivate } from "../solutions/names.js";
 import { FIELDS, NOTHING_STATED, checkText } from "../wire/intent.js";
@@ -30,6 +31,8 @@ const MOST_COUNT = 2 ** 32 - 1;
  * @property {boolean} [require_recipient]
  * @property {readonly string[] | null} [purposes] what a request may state, letter by letter
  * @property {readonly string[] | null} [recipients]
+ * @property {readonly string[] | null} [columns] the columns of the owner's table that a task may use,
+ *   by name, its label among them; every update must then say which columns it is made of
  * @property {string | null} [server_key] reports leave sealed for the holder of this key, 64 digits
  */
 
@@ -48,6 +51,7 @@ const KNOWN = [
   "require_recipient",
   "purposes",
   "recipients",
+  "columns",
   "server_key",
 ];
 
@@ -107,6 +111,8 @@ export class Policy {
       recipient: texts("recipients", fields.recipients ?? null, "recipient"),
     };
     /** @readonly */
+    this.columns = names("columns", fields.columns ?? null);
+    /** @readonly */
     this.serverKey = serverKey(fields.server_key ?? null);
     Object.freeze(this);
   }
@@ -126,6 +132,17 @@ export class Policy {
       return known === null ? text !== "" || !this.required[field] : known.includes(text);
     });
     return accepts ? null : "PURPOSE";
+  }
+
+  /** What a task uses although the policy does not allow it; null if it allows all of it. `columns` are
+   * those of the owner's table that it uses; null: nobody says which.
+   * @param {readonly string[] | null} columns @returns {string | null} */
+  forbidden(columns) {
+    const allowed = this.columns;
+    if (allowed === null) return null;
+    if (columns === null) return "columns without names";
+    const name = columns.find((column) => !allowed.includes(column));
+    return name === undefined ? null : `the column "${name}"`;
   }
 }
 
@@ -194,4 +211,10 @@ function texts(name, values, field) {
   const checked = listed(name, values).map((text) => checkText(name, text, field));
   if (checked.includes("")) throw new InvalidArgument(name, values, "a list of non-empty texts");
   return checked;
+}
+
+/** The names of columns, as a schema has them. @param {string} name @param {unknown} values */
+function names(name, values) {
+  if (values === null) return null;
+  return Object.freeze(listed(name, values).map((text) => nameOf(name, text)));
 }

@@ -2,7 +2,7 @@
  *
  * A report is charged and durable before it is sent, and the same bytes are sent until the service has
  * said what became of them. So a device that was killed in between sends them again when it is started
- * again, and pays once. It is the loop of `fedsel.device.joining` in Python: the same answers of a
+ * again, and pays once. It is the loop of `fedsel.device.Session` in Python: the same answers of a
  * service lead to the same requests, charges and endings.
  *
  * @typedef {import("../device/client.js").Client} Client
@@ -177,6 +177,10 @@ export class Session {
       throw new InvalidArgument("records", "not shown", allowed);
     }
     await this.#checkAllowed(client, /** @type {Uint8Array} */ (this.#first));
+    const forbidden = client.policy.forbidden(task.schema?.columnsUsed ?? null);
+    if (forbidden !== null) {
+      throw new Ended("REFUSED", `the policy of this device does not allow ${forbidden}`);
+    }
     await this.#introduce(client, task);
     for (;;) {
       const message = await this.#openRequest();
@@ -274,7 +278,9 @@ export class Session {
     if (weights.status === 410 || text.status === 410) return null;
     if (weights.status !== 200) throw notUnderstood(weights);
     if (text.status !== 200) throw notUnderstood(text);
-    return client.answer(message, weights.body, this.#update(records, text.body, round, dim));
+    const update = this.#update(records, text.body, round, dim);
+    const columns = this.#task.schema?.columnsUsed ?? null;
+    return client.answer(message, weights.body, update, columns);
   }
 
   /** What to report in a round: a function of the weights, in which alone records are read.

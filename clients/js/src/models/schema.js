@@ -80,6 +80,13 @@ export class Schema {
     return this.#features === null ? Number(this.columns) : this.#features.length;
   }
 
+  /** The names of the columns that it reads, its label last; null where columns have none.
+   * @returns {readonly string[] | null} */
+  get columnsUsed() {
+    if (typeof this.columns === "number") return null;
+    return [...this.columns.keys(), ...(this.label === null ? [] : [this.label])];
+  }
+
   /** The classes; −1 and 1 where none are named. @returns {readonly string[]} */
   get classNames() {
     return this.classes ?? ["-1", "1"];
@@ -217,7 +224,7 @@ function firstTwice(names) {
 }
 
 /** Printable text. @param {string} what @param {unknown} name */
-function nameOf(what, name) {
+export function nameOf(what, name) {
   if (typeof name !== "string" || !/^(?:[^\p{C}\p{Z}]| )+$/u.test(name)) {
     throw new InvalidArgument(what, name, "a name: printable text");
   }

@@ -15,19 +15,64 @@ from pathlib import Path
 from typing import Any, Self, cast, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fedsel._internal.models import CLASSIFYING, LinearModel, Loss, MulticlassModel
-from fedsel.device._updates import LinearRecords, LinearUpdate
-from fedsel.errors import InvalidArgument, InvalidData
+from fedsel._internal.delimited import delimited_rows, header_fault
+from fedsel._internal.models import CLASSIFYING, REGRESSING, LinearModel, Loss, MulticlassModel
+from fedsel.errors import InvalidArgument, InvalidData, check_kind, check_vectors
+from fedsel.preparation import Plan, Preparation
 from fedsel.wire import RecordPipeline, Schema
-from fedsel.wire._columns import Cells, all_cells, as_cells, header_fault, is_record_list, listed
+from fedsel.wire._columns import Cells, all_cells, as_cells, is_record_list, listed
 
-_DELIMITERS = ",;\t|"
 _CELLS_AT_A_TIME = 1 << 20
 Doubles = NDArray[np.float64]
+LinearUpdate = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 LeftOut = Callable[[int], object]
 """leave_out(how many records have a label that the task does not know)."""
+
+
+@final
+class LinearRecords:
+    """The records of one device, on their public scale, [−1, 1]; without an intercept.
+
+    ``update(round, preparation)`` is the update for `Client.answer`: the records' place in a round
+    that prepares, their gradient in all others. Plan and preparation are public, and come from the
+    server beside the weights. λ of ``model`` is what the device adds itself: 0 where the server
+    does (`Solution.decays_at_server`). y is −1 or +1; a class number 0 … C−1 for a
+    `MulticlassModel`, whose update has C rows, one after another; or for a regression ("squared",
+    "huber") a number on its public scale, [−1, 1].
+
+    >>> from fedsel.preparation import Preparation
+    >>> records = LinearRecords([[0.5, -1.0]], [1], LinearModel(reg=0.0))
+    >>> plain = Preparation.plain(2, unit=False)
+    >>> records.update(0, plain)(np.zeros(3)).tolist()
+    [-0.25, 0.5, -0.5]
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        model: LinearModel | MulticlassModel | None = None,
+        plan: Plan | None = None,
+    ) -> None:
+        self._X = np.clip(check_vectors("X", X, ndim=2), -1.0, 1.0)
+        self._model = LinearModel(reg=0.0) if model is None else model
+        check_kind("model", self._model, LinearModel, MulticlassModel)
+        self._y = _targets(y, len(self._X), self._model)
+        if plan is not None:
+            check_kind("plan", plan, Plan)
+            if plan.features != self._X.shape[1]:
+                raise InvalidArgument("plan.features", plan.features, "as many as X has")
+        self._plan = plan
+
+    def update(self, number: int, preparation: Preparation) -> LinearUpdate:
+        """What to report in a round: a function of the weights, for the client to call."""
+        check_kind("preparation", preparation, Preparation)
+        plan = self._plan
+        if plan is not None and plan.stage(number) != "training":
+            return lambda _: plan.vector(number, self._X, preparation)
+        return lambda w: self._model.gradient(w, preparation.records(self._X), self._y)
 
 
 @final
@@ -72,19 +117,16 @@ class RawRecords:
 
     @classmethod
     def read(cls, path: str | Path, label: str | None = None) -> Self:
-        """From a .csv file in UTF-8 with names in its first line; ``label`` is one of them."""
+        """Read a .csv file in UTF-8 with names in its first line; ``label`` is one of them."""
         try:
             with Path(path).open(newline="", encoding="utf-8-sig") as file:
-                first = file.readline()
-                delimiter = max(_DELIMITERS, key=first.count)
-                file.seek(0)
-                rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+                rows = [*delimited_rows(file)]
         except OSError as error:
             raise InvalidArgument("data", str(path), f"a file ({error.strerror})") from None
         except (UnicodeDecodeError, csv.Error):
             raise InvalidArgument("data", str(path), "a CSV file, saved as UTF-8") from None
         names = [name.strip() for name in rows[0]] if rows else []
-        fault = header_fault(names) if names else "it is empty"
+        fault = header_fault(names)
         if fault is not None:
             wanted = f"a CSV file with a first line of different names ({fault})"
             raise InvalidArgument("data", str(path), wanted)
@@ -102,7 +144,7 @@ class RawRecords:
         """
         if schema is None:
             allowed = "an update, a function of the weights: the task has no schema"
-            raise InvalidArgument("records", "records", allowed)
+            raise InvalidArgument("records", "RawRecords", allowed)
         label = self._label_column(schema)
         if isinstance(self._table, list):
             if not schema.named:
@@ -222,7 +264,7 @@ class SuitedRecords:
 
 
 def _rows(columns: list[Cells]) -> Cells:
-    """Columns side by side; those of different kinds as objects, so that true does not become 1."""
+    """Columns side by side; if their kinds differ, as objects, so that true does not become 1."""
     if len({cells.dtype for cells in columns}) == 1 and columns[0].dtype.kind != "M":
         return np.column_stack(columns)
     rows = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype=object)
@@ -230,3 +272,21 @@ def _rows(columns: list[Cells]) -> Cells:
         # In nanoseconds they would become integers.
         rows[:, j] = cells.astype("datetime64[us]") if cells.dtype.kind == "M" else cells
     return rows
+
+
+def _targets(y: ArrayLike, records: int, model: LinearModel | MulticlassModel) -> NDArray[Any]:
+    """Labels, or numbers within their public scale; no message holds any of them."""
+    if model.loss in REGRESSING:
+        numbers = np.clip(check_vectors("y", y, ndim=1), -1.0, 1.0)
+        if len(numbers) != records:
+            raise InvalidData("y: must be one number for each record")
+        return np.asarray(numbers, dtype=np.float64)
+    labels = np.asarray(y)
+    if isinstance(model, MulticlassModel):
+        one_each = labels.shape == (records,) and labels.dtype.kind in "fiu"
+        if not one_each or not ((labels >= 0) & (labels % 1 == 0)).all():
+            raise InvalidData("y: must be a class number, 0 or more, one for each record")
+        return labels.astype(np.int64)
+    if labels.shape != (records,) or not np.isin(labels, (-1, 1)).all():
+        raise InvalidData("y: must be −1 or +1, one for each record")
+    return labels.astype(np.int8)

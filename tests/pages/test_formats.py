@@ -1,12 +1,14 @@
-"""Tables in LaTeX: booktabs, and no text that LaTeX reads as a command."""
+"""Tables on a terminal that fit, and in LaTeX, where no text is read as a command."""
 
+import io
 import re
 import string
 
 import pytest
+from rich.console import Console
 
 from fedsel.pages import Table
-from fedsel.pages._latex import _COMMANDS, _NAMES, _SYMBOLS, escaped
+from fedsel.pages._formats import _COMMANDS, _NAMES, _SYMBOLS, escaped
 
 _BACK = {name: c for c, name in _COMMANDS.items()} | dict(
     zip(_NAMES.split(), _SYMBOLS, strict=True)
@@ -75,3 +77,29 @@ x\_1 & 1.50 & – \\
 \end{tabular}
 """
     )
+
+
+def shown(width, **more):
+    rows = (("first", 1.2345, "x" * 12), ("second\x1b[2J", 23.45, "y" * 12))
+    console = Console(width=width, record=True, file=io.StringIO(), color_system="truecolor")
+    columns, optional = ("name", "heavy", "light"), ("light", "heavy")
+    console.print(Table("a", columns, rows, optional=optional, **more))
+    return console
+
+
+def test_a_table_leaves_out_its_optional_columns_in_their_order_and_says_so():
+    texts = {width: " ".join(shown(width).export_text().split()) for width in (80, 32, 20)}
+    assert "y" * 12 in texts[80]
+    assert "Too narrow" not in texts[80]
+    assert "23.45" in texts[32]
+    assert "yyy" not in texts[32]
+    assert "Too narrow for light" in texts[32]
+    assert "Too narrow for light, heavy" in texts[20]
+    assert not any("\x1b" in text for text in texts.values())
+
+
+def test_on_a_terminal_some_cells_are_bold_and_some_rows_are_faint():
+    text = shown(80, bold=frozenset({(0, 1)}), faint=frozenset({1})).export_text(styles=True)
+    assert re.search(r"\x1b\[1m *1\.23", text)
+    assert re.search(r"\x1b\[2m *23\.45", text)
+    assert not re.search(r"\x1b\[[12]m *first", text)

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from fedsel.device import Ending, join
-from fedsel.device.joining import _connection as connections
-from fedsel.device.joining._connection import Ended
-from tests.device.joining.support import RECORDS, Script, Server, taken_part
+from fedsel.device import _connection as connections
+from fedsel.device._connection import Ended
+from tests.device.joining import RECORDS, Script, Server, taken_part
+
+pytestmark = pytest.mark.usefixtures("hurry")
 
 
 def test_what_is_packed_is_unpacked_no_further_than_it_may_be_long():

@@ -11,9 +11,9 @@ import pytest
 from fedsel import InvalidArgument
 from fedsel.device import Client, Ending, Policy, RawRecords, join
 from fedsel.device import _client as clients
-from fedsel.device.joining import _session as sessions
+from fedsel.device import _session as sessions
 from fedsel.wire import Announcement
-from tests.device.joining.support import (
+from tests.device.joining import (
     CUT,
     POLICY,
     RECORDS,
@@ -23,6 +23,8 @@ from tests.device.joining.support import (
     Server,
     taken_part,
 )
+
+pytestmark = pytest.mark.usefixtures("hurry")
 
 
 def test_the_same_bytes_are_sent_until_they_are_acknowledged(client):

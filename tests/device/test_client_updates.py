@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from fedsel.device._updates import evaluated, saturated
+from fedsel.device._client import evaluated, saturated
 
 LARGEST = float(np.finfo(np.float32).max)
 WEIGHTS = np.arange(3.0)

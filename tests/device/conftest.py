@@ -1,14 +1,14 @@
-"""What all tests of joining share: short pauses, a clock that they set, a client."""
+"""What tests of joining share: short pauses, a clock that they set, a client."""
 
 import time
 
 import pytest
 
 from fedsel.device import Client
-from tests.device.joining.support import POLICY
+from tests.device.joining import POLICY
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def hurry(monkeypatch):
     """Nobody waits for long."""
     sleep = time.sleep

@@ -9,8 +9,7 @@ import pytest
 
 from fedsel import InvalidArgument, PublicFacts, Recipe, resolve_auto
 from fedsel._internal.models import LinearModel
-from fedsel.device import LinearRecords, RawRecords
-from fedsel.device.joining import _records as joining
+from fedsel.device import LinearRecords, RawRecords, _records
 from fedsel.errors import InvalidData
 from fedsel.preparation import FeatureScale, Preparation
 from fedsel.wire import Date, RecordPipeline, Schema
@@ -169,7 +168,7 @@ def test_records_count_the_same_however_few_are_used_at_a_time(monkeypatch, loss
     whole = LinearRecords(preparing.scale.apply(X), y, model).update(0, preparing.preparation)
     labels = [*y.tolist(), *["?"] * 10]
     records = RawRecords(np.vstack([X, np.full((10, 3), 50.0)]), labels)
-    monkeypatch.setattr(joining, "_CELLS_AT_A_TIME", cells_at_a_time)
+    monkeypatch.setattr(_records, "_CELLS_AT_A_TIME", cells_at_a_time)
     suited = records.suited(schema, loss)
     told = suited.update(0, preparing, 4, left_out.append)(weights)
     assert told == pytest.approx(whole(weights), rel=1e-9)
@@ -191,9 +190,9 @@ def test_the_memory_of_an_update_depends_on_the_task_alone():
         assert np.count_nonzero(told) == count + 1
         return most
 
-    several = 1 + joining._CELLS_AT_A_TIME // len(levels)
+    several = 1 + _records._CELLS_AT_A_TIME // len(levels)
     assert most_of(600) < 1.1 * most_of(several)
-    assert most_of(several) - most_of(2) < 8 * 8 * joining._CELLS_AT_A_TIME
+    assert most_of(several) - most_of(2) < 8 * 8 * _records._CELLS_AT_A_TIME
 
 
 def test_a_plan_that_suits_no_record_is_refused_without_one():

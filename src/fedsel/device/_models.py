@@ -6,7 +6,8 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fedsel.device.joining._connection import SECONDS, Connection, Ended, Tell
+from fedsel._internal.settings import naming
+from fedsel.device._connection import SECONDS, Connection, Ended, Tell
 from fedsel.errors import InvalidArgument
 from fedsel.wire import Model
 from fedsel.wire._model import MOST_MODEL_BYTES
@@ -40,8 +41,5 @@ def read_model(
     if reply.status != HTTPStatus.OK:
         wanted = f"the address of a service or of a model file (status {reply.status})"
         raise InvalidArgument("model", text, wanted)
-    try:
+    with naming(lambda name: f"{name} at {text}"):
         return Model.decode(reply.body)
-    except InvalidArgument as error:
-        error.name = f"{error.name} at {text}"
-        raise

@@ -81,7 +81,7 @@ class Patience:
     >>> patience = Patience(0.1)
     >>> patience.wait("busy", asked=1.0)
     Traceback (most recent call last):
-    fedsel.device.joining._connection.Ended: the service does not answer: busy
+    fedsel.device._connection.Ended: the service does not answer: busy
     """
 
     def __init__(self, seconds: float) -> None:
@@ -123,13 +123,13 @@ class Reply:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The object in the body; what holds none ends the session."""
+        """The JSON object in the body; a body without one ends the session."""
         try:
             values = json.loads(self.body)
         except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict):
-            raise Ended(Ending.NOT_UNDERSTOOD, "this is no JSON")
+            raise Ended(Ending.NOT_UNDERSTOOD, "its answer is no JSON")
         return values
 
     @property

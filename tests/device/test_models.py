@@ -6,9 +6,12 @@ import socket
 import pytest
 
 from fedsel import InvalidArgument, load_model
-from fedsel.device.joining import _models, read_model
+from fedsel.device import _models
+from fedsel.device._models import read_model
 from tests.clients import model_cases
-from tests.device.joining.support import CUT, Script, Server
+from tests.device.joining import CUT, Script, Server
+
+pytestmark = pytest.mark.usefixtures("hurry")
 
 MODEL = next(model_cases.models())[1]
 PLACE = "/v1/model.json"

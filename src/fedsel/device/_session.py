@@ -17,11 +17,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self, final
 
-from fedsel.device._client import Client
-from fedsel.device._entries import History
-from fedsel.device._policy import Reason, Refused
-from fedsel.device._updates import Update
-from fedsel.device.joining._connection import (
+from fedsel.device._client import Client, Update
+from fedsel.device._connection import (
     SHORT,
     Connection,
     Ended,
@@ -32,7 +29,9 @@ from fedsel.device.joining._connection import (
     jittered,
     random_round,
 )
-from fedsel.device.joining._records import RawRecords, SuitedRecords
+from fedsel.device._entries import History
+from fedsel.device._policy import Reason, Refused
+from fedsel.device._records import RawRecords, SuitedRecords
 from fedsel.errors import InvalidArgument, check_kind, check_positive
 from fedsel.preparation._given import most_bytes
 from fedsel.wire import Announcement, InvalidMessage, RecordPipeline, Request, Verdict
@@ -155,7 +154,7 @@ class Session:
         return self.offer()
 
     def _open_request(self) -> bytes | None:
-        """What devices are asked now; None when the run is over."""
+        """The request of the open round; None when the run is over."""
         path = "/v1/rounds/open/request"
         reply = self._connection.ask(path, MOST_REQUEST_BYTES, keep="request")
         return None if reply.status == HTTPStatus.GONE else self._expected(reply)
@@ -194,6 +193,10 @@ class Session:
             client.earlier(offer.request.encode())
         except Refused as refused:  # before anything else is done for it
             _check_for_now(refused)
+        forbidden = client.policy.forbidden(_columns_of(offer.task))
+        if forbidden is not None:
+            detail = f"the policy of this device does not allow {forbidden}"
+            raise Ended(Ending.REFUSED, detail)
         work = self._work(offer.task, records)
         self._introduce(client, offer.task)
         while (message := self._open_request()) is not None:
@@ -218,7 +221,7 @@ class Session:
         return records  # type: ignore[no-any-return]
 
     def _introduce(self, client: Client, task: Announcement) -> None:
-        """See that the service will take reports of this device, before one is paid for."""
+        """Check that the service takes reports of this device, before one is paid for."""
         if self._token is None and task.invitations == "open":
             # The same after a restart, else one report might count twice; another in every run.
             identity = client.history().identity
@@ -274,7 +277,8 @@ class Session:
         if HTTPStatus.GONE in (weights.status, text.status):
             return None
         update = self._update(work, self._expected(text), request.round, dim)
-        return client.answer(message, self._expected(weights), update)
+        columns = _columns_of(self.offer().task)
+        return client.answer(message, self._expected(weights), update, columns)
 
     def _update(self, work: SuitedRecords | Update, text: bytes, number: int, dim: int) -> Update:
         """What to report in a round; what the service says about records is checked before."""
@@ -322,6 +326,11 @@ class Session:
             self._tell(f"round {number}: {verdict.value}")
 
 
+def _columns_of(task: Announcement) -> tuple[str, ...] | None:
+    """The columns of the owner's table that a task uses; None where it does not name them."""
+    return None if task.schema is None else task.schema.columns_used
+
+
 def _understood(message: bytes, task: Announcement) -> Request:
     """The request of these bytes, if it belongs to the task that was announced."""
     try:
@@ -345,7 +354,7 @@ def _check_for_now(refused: Refused) -> None:
 
 
 def _check_more_to_do(client: Client, request: Request) -> None:
-    """End once the last epoch has all that this device gives."""
+    """End once this device has given all its reports of the last epoch."""
     if request.epoch < request.recipe.epochs - 1:
         return
     per_epoch = client.policy.reports_per_epoch
