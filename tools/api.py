@@ -73,7 +73,10 @@ def summary(package: ModuleType, name: str, value: object) -> str:
     line = re.split(r"\n\n|\n- |:\n|(?<=[.]) (?=[A-Z(])", text.strip(), maxsplit=1)[0]
     line = line.replace("\n", " ").replace("``", "`").partition("; ")[0]
     before, _, after = line.partition(": ")
-    return f"{before}." if after and len(before.split()) > 3 else f"{line.rstrip('.')}."
+    line = before if after and len(before.split()) > 3 else line
+    if len(line.split()) > 9:  # the first of several clauses will do
+        line = re.split(r", (?=(?:as|by|for|from|so|that|until|which|with|without)\b)", line)[0]
+    return f"{line.rstrip('.')}."
 
 
 def _below(package: ModuleType, name: str) -> str:

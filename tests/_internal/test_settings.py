@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsel._internal.settings import check_keys, naming_file, read_toml
+from fedsel._internal.settings import check_keys, check_omitted, naming_file, read_toml
 from fedsel.errors import InvalidArgument
 
 
@@ -45,6 +45,15 @@ def test_what_keeps_a_file_from_being_read(tmp_path, content, message):
 def test_unknown_and_missing_keys_are_named_as_they_are_spelled(given, message):
     with pytest.raises(InvalidArgument, match=message):
         check_keys(given, ["name", "close_after"], required=["name"], within="t.")
+
+
+def test_the_first_setting_that_is_given_is_refused(tmp_path):
+    check_omitted("omitted", a=None)
+    for value in (0, "", False, ()):
+        with pytest.raises(InvalidArgument, match=r"^b = .*: must be omitted$"):
+            check_omitted("omitted", a=None, b=value, c=1)
+    with pytest.raises(InvalidArgument, match=rf"^b = '{tmp_path}': must be omitted$"):
+        check_omitted("omitted", b=tmp_path)
 
 
 def test_errors_inside_of_a_file_name_it_and_others_do_not(tmp_path):

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from fedsel.wire import Model
 from tests.cli.support import run_here
@@ -15,6 +16,7 @@ from tests.wire.support import onnx_inputs, onnx_outputs
 
 CASES = {what: (model, records) for what, model, records in model_cases.models()}
 MESSY = "dates, categories, prior and mixing"
+UNREAD = "seen: 4 of 6 cells are empty or cannot be read\n"
 LABELS = ["yes", "no", "?", "no", "yes", ""]
 
 
@@ -54,14 +56,15 @@ def test_labels_say_how_good_it_is(folder):
     pairs = np.sign(margins[y][:, None] - margins[~y])
     auc = float((pairs + 1).mean() / 2)
     done = predict(folder, "--label", "y")
-    assert done.stderr == f"accuracy {right:.4f}, AUC {auc:.4f} of 4 of 6 records\n"
+    assert done.stderr == f"accuracy {right:.4f}, AUC {auc:.4f} of 4 of 6 records\n{UNREAD}"
     assert done.stdout == predict(folder).stdout
     done = predict(folder, "--label", "-1", "--out", "said.csv")
-    assert done == (f"accuracy {right:.4f}, AUC {auc:.4f} of 4 of 6 records\n", "")
+    assert done == (f"accuracy {right:.4f}, AUC {auc:.4f} of 4 of 6 records\n", UNREAD)
     assert (folder / "said.csv").read_text(encoding="utf-8") == predict(folder).stdout
     told = json.loads(predict(folder, "--label", "y", "--json").stdout)
     assert told == {
         "records": 6,
+        "missing": {"age": 3, "income": 2, "job": 1, "since": 2, "seen": 4},
         "scored": 4,
         "accuracy": right,
         "auc": auc,
@@ -70,7 +73,27 @@ def test_labels_say_how_good_it_is(folder):
         "probabilities": model.predict_proba(records).tolist(),
     }
     short = json.loads(predict(folder, "--label", "y", "--json", "--out", "said.csv").stdout)
-    assert short == {name: told[name] for name in ("records", "scored", "accuracy", "auc")}
+    assert short == {n: told[n] for n in ("records", "missing", "scored", "accuracy", "auc")}
+
+
+@pytest.mark.parametrize("what", ["five classes", "five classes, svm"])
+def test_the_auc_of_many_classes_is_the_mean_of_each_against_the_others(folder, what):
+    model, _ = CASES[what]
+    model.save(folder / "model.json")
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame(
+        rng.uniform([18, -2, 0], [90, 2, 1], (200, 3)), columns=[*model.schema.columns]
+    )
+    margins = model.margins(table)
+    table["y"] = y = np.array(model.classes)[
+        (margins + 5 * rng.normal(size=(200, 5))).argmax(axis=1)
+    ]
+    table.to_csv(folder / "my.csv", index=False)
+    told = json.loads(predict(folder, "--label", "y", "--json").stdout)
+    shares = model.predict_proba(table) if model.loss == "logistic" else margins
+    each = [roc_auc_score(y == label, shares[:, c]) for c, label in enumerate(model.classes)]
+    assert told["auc"] == pytest.approx(np.mean(each))
+    assert told["accuracy"] == (model.predict(table) == y).mean()
 
 
 def test_numbers_and_their_r2(folder):

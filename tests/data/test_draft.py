@@ -101,6 +101,7 @@ COLUMNS = {
     "thousands in France": (["1\u202f234", "56\u00a0000"], PLAINLY),
     "percent": (["12%", "3.5 %"], PLAINLY),
     "a currency": (["€ 12", "$3.50"], PLAINLY),
+    "numbers with limits": (["<18", "18-65", ">65"], Category(["18-65", "<18", ">65"])),
     "dates of Python": (
         [date(2020, 1, 2), datetime(2024, 5, 6), None],
         Date(["year", "month", "weekday"], "2020-01-01", "2024-12-31", indicator=True),

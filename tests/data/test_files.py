@@ -77,6 +77,13 @@ def test_underscores_make_no_number(tmp_path):
         ("a,y\n1,0\n2,1\n", 2, "name or number of a column"),
         ("y\n0\n1\n", "y", "features are left"),
         ("a,y\n" + "".join(f"t{i},{i % 2}\n" for i in range(1001)), "y", "at most 1000 levels"),
+        (
+            'a,y\n"1,234",0\n"56,000",1\n',
+            "y",
+            "'a': must be removed, or its numbers written plainly",
+        ),
+        ("a;y\n1,5;0\n2;1\n", "y", "written plainly, as 1234.5"),
+        ("a,y\n5 %,0\n,1\n", "y", "written plainly"),
     ],
 )
 def test_wrong_csv_files(tmp_path, text, label, message):

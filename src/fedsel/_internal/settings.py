@@ -35,6 +35,18 @@ def read_toml(argument: str, path: str | Path, **options: Any) -> dict[str, Any]
     raise InvalidArgument(argument, str(path), allowed)
 
 
+def check_omitted(allowed: str, **given: object) -> None:
+    """Refuse the first of some settings that is given (not None); ``allowed`` says why.
+
+    >>> check_omitted("omitted without clients", dropout=None, skew=0.5)
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: skew = 0.5: must be omitted without clients
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidArgument(name, str(value) if isinstance(value, Path) else value, allowed)
+
+
 def known_one(name: str, known: Collection[str], kind: str = "key") -> str:
     """Say which known names an unknown one may have meant: similar ones, or all of them.
 

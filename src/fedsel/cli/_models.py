@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,16 +77,22 @@ def predict_command(
         said = _ask(known, schema, data, label, header)
     scores = {} if said.labels is None else _scores(said, said.labels, schema, str(label))
     if out is not None:
-        with out.open("w", newline="", encoding="utf-8") as file:
+        with patience(f"writing {out}"), out.open("w", newline="", encoding="utf-8") as file:
             _write(said, file)
     elif not as_json:
         _write(said, sys.stdout)
     if as_json:
-        print_json({"records": len(said.margins), **scores, **({} if out else said.to_dict())})
-    elif scores:
+        facts = {"records": len(said.margins), "missing": said.missing, **scores}
+        print_json(facts | ({} if out else said.to_dict()))
+        return
+    if scores:
         figures = [f"{_WORDS[n]} {x:.4f}" for n, x in scores.items() if n in _WORDS]
         line = f"{', '.join(figures)} of {scores['scored']:,} of {len(said.margins):,} records"
         typer.echo(line, err=out is None)
+    for name, count in said.missing.items():
+        if 2 * count > len(said.margins):  # a date in another format, perhaps
+            line = f"{name}: {count:,} of {len(said.margins):,} cells are empty or cannot be read"
+            typer.echo(printable(line), err=True)
 
 
 def export_command(
@@ -140,6 +147,8 @@ class _Said:
     model: Model
     margins: NDArray[np.float64]
     labels: Cells | None
+    missing: Mapping[str, int]
+    """Of each named column, the cells that are empty or cannot be read."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -170,16 +179,19 @@ class _Said:
 
 def _ask(model: Model, schema: Schema, data: Path, label: str | None, header: bool | None) -> _Said:
     """What a model says of a file, some thousand records at a time."""
-    margins, labels = [], []
+    margins, labels, missing = [], [], Counter[str]()
     for block in cells(data, lambda names: label and label_index(names, label), header=header):
         table: Any = block
         if label is not None:
             names = list(block)
             labels.append(block.pop(names[label_index(names, label)]))
-        if not schema.named:
+        if schema.named:
+            missing.update({n: int(cells.sum()) for n, cells in schema.missing(block).items()})
+        else:
             table = np.column_stack([*block.values()])
         margins.append(model.margins(table))
-    return _Said(model, np.concatenate(margins), np.concatenate(labels) if labels else None)
+    given = np.concatenate(labels) if labels else None
+    return _Said(model, np.concatenate(margins), given, missing)
 
 
 def _scores(said: _Said, labels: Cells, schema: Schema, label: str) -> dict[str, float]:
@@ -199,7 +211,12 @@ def _scores(said: _Said, labels: Cells, schema: Schema, label: str) -> dict[str,
         return scores | {"r2": float(1 - squares.sum() / spread.sum())} if spread.any() else scores
     scores["accuracy"] = float((model.codes_of(margins) == y).mean())
     if model.rows == 1:
-        scores["auc"] = measures(margins[:, 0], (2 * y - 1).astype(np.int8))["auc"]
+        sides = {1: margins[:, 0]}
+    else:  # each class against the others
+        shares = model.probabilities_of(margins) if model.loss == "logistic" else margins
+        sides = {c: shares[:, c] for c in range(model.rows) if (y == c).any()}
+    signs = {c: np.where(y == c, 1, -1).astype(np.int8) for c in sides}
+    scores["auc"] = float(np.mean([measures(sides[c], signs[c])["auc"] for c in sides]))
     return scores
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.data._cells import TABLES, cells
-from fedsel.data._tables import DATES, label_index
+from fedsel.data._tables import DATES, DECORATED, PLAINLY, label_index
 from fedsel.errors import InvalidArgument
 from fedsel.wire import Category, Date, Number, Schema
 from fedsel.wire._columns import OTHER, Cells, numbers_of, plain_cell
@@ -34,11 +33,6 @@ _MANY_DIFFERENT = 0.5
 _FORMATS = ("YYYY-MM-DD", "DD.MM.YYYY", "MM/DD/YYYY", "DD/MM/YYYY", "YYYY/MM/DD")
 _TIMES = ("", " hh:mm", " hh:mm:ss")
 _NO_LABEL = ('label = "…" names the column to predict; `fedsel schema --label` does that.',)
-_DECORATED = re.compile(
-    r"[^\w.,+-]*[+-]?(\d+([.,]\d+)?|\d{1,3}([.,'\u2019\u00a0\u202f ]\d{3})+([.,]\d+)?)[^\w.,+-]*",
-    re.ASCII,
-)
-"""Numbers with a decimal comma, with thousands apart, with a percent sign or a currency."""
 _NO_CELL = {"n/a", "na", "nan", "null", "none", "nil", "unknown", "?", "-", "--", "."}
 """Words for a missing cell: among numbers and dates, a schema counts them as such."""
 
@@ -219,8 +213,8 @@ def _category(column: Cells, filled: int) -> tuple[Category | None, str]:
     least = max(2, math.ceil(_RARE * filled))
     levels = [t for t, n in counts.most_common(_MOST_LEVELS) if n >= least and t != OTHER]
     texts = [text for text in counts if _is_filled(text)]
-    if sum(map(bool, map(_DECORATED.fullmatch, texts))) >= _MOSTLY * len(texts):
-        return None, "write its numbers plainly, as 1234.5: no comma, space, percent or currency"
+    if sum(map(bool, map(DECORATED.fullmatch, texts))) >= _MOSTLY * len(texts):
+        return None, f"write its numbers {PLAINLY}"
     if sum(map(bool, map(DATES.fullmatch, texts))) >= _MOSTLY * len(texts):
         return None, "its dates are written in several ways; write them as YYYY-MM-DD"
     if not levels or (len(counts) > _MOST_LEVELS and len(counts) > _MANY_DIFFERENT * filled):

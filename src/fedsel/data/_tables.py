@@ -20,6 +20,11 @@ MAX_LEVELS = 1000
 
 DATES = re.compile(r"\d{4}-\d\d?-\d\d?\b.*|\d\d?([./-])\d\d?\1\d{4}\b.*", re.ASCII)
 """What looks like a date, which is no level of a category."""
+_AROUND = r"[ \u00a0\u202f%‰€$£¥₹]*"
+_THOUSANDS = r"\d{1,3}([.,'\u2019\u00a0\u202f ]\d{3})+"
+DECORATED = re.compile(rf"{_AROUND}[+-]?(\d+|{_THOUSANDS})([.,]\d+)?{_AROUND}", re.ASCII)
+"""Numbers, also with a decimal comma, with thousands apart, with percent or a currency."""
+PLAINLY = "plainly, as 1234.5: no comma, space, percent or currency"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, final
 
-from fedsel._internal.settings import check_keys
+from fedsel._internal.settings import check_keys, check_omitted
 from fedsel.device import Client, Policy
 from fedsel.errors import InvalidArgument, check_count, check_kind
 from fedsel.flower._messages import NodeRefusal
@@ -63,8 +63,8 @@ class Node:
     create: bool = False
 
     def __post_init__(self) -> None:
-        if self.policy.server_key is not None:  # each report would be charged in vain
-            raise InvalidArgument("server_key", self.policy.server_key, "omitted on Flower")
+        # Each report would be charged in vain.
+        check_omitted("omitted on Flower", server_key=self.policy.server_key)
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Node:

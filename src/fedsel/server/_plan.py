@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from fedsel._internal.settings import check_keys
+from fedsel._internal.settings import check_keys, check_omitted
 from fedsel.auto import Model, PublicFacts, PublicRecords, RunPlan, plan_run, resolve_auto
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation import FeatureScale, GivenPreparation, PublicMeans
@@ -64,9 +64,7 @@ class ServerPlan:
                 raise InvalidArgument("start", "trained", allowed)
         if self.records_per_node is not None:
             if self.norm is None:
-                raise InvalidArgument(
-                    "records_per_node", self.records_per_node, "omitted unless norm is set"
-                )
+                check_omitted("omitted unless norm is set", records_per_node=self.records_per_node)
             check_count("records_per_node", self.records_per_node)
         self._check_records()
         # k and words need the model's size.
@@ -95,16 +93,11 @@ class ServerPlan:
                 features = None if self._features(2) != self._features(3) else self._features(2)
                 rows = check_rows(self.public_rows, features)
                 object.__setattr__(self, "public_rows", rows)
-                if self.public_mean is not None:
-                    allowed = "omitted with public_rows, which give the centre"
-                    raise InvalidArgument("public_mean", self.public_mean, allowed)
+                allowed = "omitted with public_rows, which give the centre"
+                check_omitted(allowed, public_mean=self.public_mean)
             return
-        if self.features is not None:
-            raise InvalidArgument("features", self.features, "omitted without feature_range")
-        for name in ("public_mean", "public_rows"):
-            if getattr(self, name) is not None:
-                value = "rows" if name == "public_rows" else self.public_mean
-                raise InvalidArgument(name, value, "omitted without feature_range")
+        given = {name: getattr(self, name) for name in ("features", "public_mean", "public_rows")}
+        check_omitted("omitted without feature_range", **given)
         for name in ("centre", "spread"):
             if getattr(self.asked, name) not in (AUTO, 0.0):
                 raise InvalidArgument(name, getattr(self.asked, name), "0 without feature_range")

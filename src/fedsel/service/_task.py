@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, Loss
 from fedsel._internal.progress import patience
-from fedsel._internal.settings import check_keys, naming, naming_file, read_toml
+from fedsel._internal.settings import check_keys, check_omitted, naming, naming_file, read_toml
 from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.preparation import FeatureScale
@@ -129,20 +129,17 @@ class Task:
 
     def _check_records(self) -> None:
         if self.schema is None:
-            for name in ("feature_range", "public_mean", "public_rows", "records_per_client"):
-                value = getattr(self, name)
-                if value is not None:
-                    shown = str(value) if isinstance(value, Path) else value
-                    raise InvalidArgument(name, shown, "omitted without features")
+            names = ("feature_range", "public_mean", "public_rows", "records_per_client")
+            given = {name: getattr(self, name) for name in names}
+            check_omitted("omitted without features", **given)
             if self.recipe.dim is None:
                 allowed = "set, or features, or dim for updates of your own"
                 raise InvalidArgument("schema", None, allowed)
             return
-        if self.recipe.dim is not None:
-            raise InvalidArgument("dim", self.recipe.dim, "omitted: it follows from the schema")
-        if self.schema.named and self.feature_range is not None:
+        check_omitted("omitted: it follows from the schema", dim=self.recipe.dim)
+        if self.schema.named:
             allowed = "omitted: the columns of the schema have bounds"
-            raise InvalidArgument("feature_range", self.feature_range, allowed)
+            check_omitted(allowed, feature_range=self.feature_range)
         if not self.schema.named and self.feature_range is None:
             raise InvalidArgument("feature_range", None, '(low, high), or "private"')
         check_labels(self.schema, self.loss)
@@ -151,13 +148,11 @@ class Task:
 
     def _check_alone(self) -> None:
         """Refuse other settings for preparing records, beside a model to start with."""
-        rows = None if self.public_rows is None else str(self.public_rows)
-        given: dict[str, Any] = {"public_mean": self.public_mean, "public_rows": rows}
-        given |= {n: getattr(self.recipe, n) or None for n in ("centre", "spread")}
-        for name, value in given.items():
-            if value not in (None, AUTO):
-                allowed = "omitted beside a start model, which says how records are prepared"
-                raise InvalidArgument(name, value, allowed)
+        allowed = "omitted beside a start model, which says how records are prepared"
+        check_omitted(allowed, public_mean=self.public_mean, public_rows=self.public_rows)
+        for name in ("centre", "spread"):
+            if getattr(self.recipe, name) not in (0.0, AUTO):
+                raise InvalidArgument(name, getattr(self.recipe, name), allowed)
 
     def __str__(self) -> str:
         """How messages name it."""
@@ -270,17 +265,11 @@ class Task:
             if "features" in values:
                 given |= _schema_of_features(values)
             else:
-                _check_absent(values, _SHORT, "omitted without features")
+                check_omitted("omitted without features", **{k: values.get(k) for k in _SHORT})
                 given["schema"] = _schema(values.get("schema"))
             if "origins" in given:
                 given["origins"] = _texts("origins", given["origins"])
             return cls(recipe=recipe, file=file, **given)
-
-
-def _check_absent(values: Mapping[str, Any], keys: Iterable[str], allowed: str) -> None:
-    for key in keys:
-        if key in values:
-            raise InvalidArgument(key, values[key], allowed)
 
 
 def _schema(given: Any) -> Schema | None:
@@ -300,7 +289,7 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> _schema_of_features(short)["schema"].to_dict()["columns"][1]
     {'name': 'job', 'levels': ['cook', 'smith']}
     """
-    _check_absent(values, ["schema"], "omitted beside features")
+    check_omitted("omitted beside features", schema=values.get("schema"))
     features, bounds = values["features"], values.get("feature_range")
     labels, target = values.get("labels"), values.get("target_range")
     classes = None if labels is None else _texts("labels", labels)

@@ -256,7 +256,11 @@ def table_cells(
     A typed column of a data frame must suit what it is declared as, a date if it is in ``dates``.
     """
     if isinstance(table, Mapping):
-        return _equally_long({n: as_cells(table[n], 1) for n in _there(wanted, table)})
+        cells = {n: as_cells(table[n], 1) for n in _there(wanted, table)}
+        for name, column in cells.items():
+            if dates is not None and column.dtype.kind == "M":
+                _check_type(name, "Datetime", name in dates)
+        return _equally_long(cells)
     if is_record_list(table):
         # What a record lacks is missing in it: which keys it has is its own affair.
         return {n: _objects([record.get(n) for record in table]) for n in wanted}

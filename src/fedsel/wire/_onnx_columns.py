@@ -23,7 +23,7 @@ from fedsel.wire._dates import PERIODS, Date, circle, days_of
 Name = str
 """What a value of the graph is called: numbers (n, width) in double precision, unless said."""
 
-_BLANKS: Final = "[" + "".join(rf"\x{{{ord(c):x}}}" for c in BLANK) + "]*"
+_BLANKS: Final = "[" + "".join(rf"\x{ord(c):02x}" for c in BLANK) + "]*"
 _TRUTH: Final = {"true": "[Tt][Rr][Uu][Ee]", "false": "[Ff][Aa][Ll][Ss][Ee]"}
 _SOME: Final = "[0-9]{1,99}"
 _NUMBER: Final = (
@@ -150,7 +150,7 @@ def _number_of(graph: Graph, texts: Name) -> Name:
 
 def _literal(text: str) -> str:
     """An expression that matches a text alone."""
-    return "".join(c if c.isalnum() or not c.isascii() else rf"\x{{{ord(c):x}}}" for c in text)
+    return "".join(c if c.isalnum() or not c.isascii() else rf"\x{ord(c):02x}" for c in text)
 
 
 # --- dates ----------------------------------------------------------------------------------------
