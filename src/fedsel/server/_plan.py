@@ -96,7 +96,8 @@ class ServerPlan:
                 allowed = "omitted with public_rows, which give the centre"
                 check_omitted(allowed, public_mean=self.public_mean)
             return
-        given = {name: getattr(self, name) for name in ("features", "public_mean", "public_rows")}
+        given = {"features": self.features, "public_mean": self.public_mean}
+        given["public_rows"] = None if self.public_rows is None else "rows"
         check_omitted("omitted without feature_range", **given)
         for name in ("centre", "spread"):
             if getattr(self.asked, name) not in (AUTO, 0.0):

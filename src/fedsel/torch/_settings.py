@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from fedsel._internal.settings import check_omitted
 from fedsel.auto import PublicFacts, PublicRecords, plan_run
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.preparation import Plan, Preparation
@@ -107,13 +108,13 @@ class Settings:
         self.asked = Recipe.of({**parameters, "epochs": epochs})
         self.feature_range, self.preparation = feature_range, None
         self.public_mean, self.public_rows = public_mean, public_rows
-        for name, value in (("public_mean", public_mean), ("public_rows", public_rows)):
-            if value is not None and feature_range is None:
-                allowed = "omitted without feature_range, the public bounds of the inputs"
-                raise InvalidArgument(name, value if name == "public_mean" else "rows", allowed)
-        if public_mean is not None and public_rows is not None:
+        if feature_range is None:
+            rows = None if public_rows is None else "rows"
+            allowed = "omitted without feature_range, the public bounds of the inputs"
+            check_omitted(allowed, public_mean=public_mean, public_rows=rows)
+        if public_rows is not None:
             allowed = "omitted with public_rows, which give the centre"
-            raise InvalidArgument("public_mean", public_mean, allowed)
+            check_omitted(allowed, public_mean=public_mean)
         self._plan: Plan | None = None
         self.history = History()
         if feature_range is None:
