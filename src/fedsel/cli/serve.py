@@ -223,6 +223,8 @@ def _say(tasks: list[Task], address: str, serving: Serving, as_json: bool) -> No
     if as_json:
         print_json(runs[0] if len(runs) == 1 else {"address": address, "runs": runs}, indent=None)
         return
+    if len(runs) > 1:
+        typer.echo(f"{address} lists {len(runs)} runs, each with a page of its own:")
     for task, run in zip(tasks, runs, strict=True):
         for line in _described(task, run):
             typer.echo(line)

@@ -1,7 +1,8 @@
-"""Self-contained HTML pages with tables, figures and verdicts.
+"""Tables, figures and verdicts: in self-contained HTML pages, on terminals and for papers.
 
-A page loads nothing, opens from a file, works without JavaScript and in print, and is byte for byte
-the same for the same data.
+A table prints itself on a terminal (rich), and `Table.to_latex` is for a paper. A page loads
+nothing, opens from a file, works without JavaScript and in print, and is byte for byte the same for
+the same data.
 
 >>> section = Section(
 ...     name="table3",

@@ -25,10 +25,10 @@ _COMMANDS = {
     '"': "textquotedbl",
 }
 """Characters that mean something else to LaTeX, or look different in its usual font."""
-_SYMBOLS = "αβγδεηθλμπρστφΓΔΠΣΩ±×·≤≥≠≈∞√‖∈⊥→′★"
+_SYMBOLS = "αβγδεηθλμπρστφΓΔΠΣΩ±×·≤≥≠≈∝∞√‖∈⊥→′★"
 _NAMES = (
     "alpha beta gamma delta varepsilon eta theta lambda mu pi rho sigma tau varphi Gamma Delta Pi "
-    "Sigma Omega pm times cdot le ge ne approx infty surd Vert in perp to prime star"
+    "Sigma Omega pm times cdot le ge ne approx propto infty surd Vert in perp to prime star"
 )
 """Commands of mathematics for these symbols, in their order."""
 _OTHERS = {
