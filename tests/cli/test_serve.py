@@ -113,7 +113,7 @@ def test_one_command_serves_several_tasks(task_files, quick_path):
         assert len(run_here("invite", second, "--store", store).stdout.split()) == 1
         (quick_path / "c.toml").write_text(TASK)
         refused = run_here("invite", quick_path / "c.toml", "--store", store, status=2).stderr
-        assert "'c': must be a run of the service that uses the store ('a', 'b')" in refused
+        assert "'c': must be in the store, which has 'a', 'b'" in refused
         client.close()
         assert service.stop() == 0
         lines = [json.loads(line) for line in service.errors.splitlines()]
