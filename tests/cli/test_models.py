@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from fedsel.wire import Model
 from tests.cli.support import run_here
@@ -73,6 +74,26 @@ def test_labels_say_how_good_it_is(folder):
     }
     short = json.loads(predict(folder, "--label", "y", "--json", "--out", "said.csv").stdout)
     assert short == {n: told[n] for n in ("records", "missing", "scored", "accuracy", "auc")}
+
+
+@pytest.mark.parametrize("what", ["five classes", "five classes, svm"])
+def test_the_auc_of_many_classes_is_the_mean_of_each_against_the_others(folder, what):
+    model, _ = CASES[what]
+    model.save(folder / "model.json")
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame(
+        rng.uniform([18, -2, 0], [90, 2, 1], (200, 3)), columns=[*model.schema.columns]
+    )
+    margins = model.margins(table)
+    table["y"] = y = np.array(model.classes)[
+        (margins + 5 * rng.normal(size=(200, 5))).argmax(axis=1)
+    ]
+    table.to_csv(folder / "my.csv", index=False)
+    told = json.loads(predict(folder, "--label", "y", "--json").stdout)
+    shares = model.predict_proba(table) if model.loss == "logistic" else margins
+    each = [roc_auc_score(y == label, shares[:, c]) for c, label in enumerate(model.classes)]
+    assert told["auc"] == pytest.approx(np.mean(each))
+    assert told["accuracy"] == (model.predict(table) == y).mean()
 
 
 def test_numbers_and_their_r2(folder):

@@ -1,5 +1,7 @@
 """The cells of a file as they are, and data sets by a public schema."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,6 +43,15 @@ def test_cells_are_texts_block_by_block(table, monkeypatch):
     assert [len(block["age"]) for block in blocks] == [2, 2, 1]
     assert list(blocks[0]) == ["since", "vote", "job", "age", "income", "note"]
     assert blocks[1]["age"].tolist() == ["1", "n/a"]
+
+
+def test_more_than_two_classes_are_numbers(table):
+    data = read(table, schema=Schema(SCHEMA.columns, label="vote", classes=["?", "no", "yes"]))
+    assert (data.y.tolist(), data.classes) == ([2, 1, 0, 1], ("?", "no", "yes"))
+    assert data.scaled("private").with_intercept().y.tolist() == data.y.tolist()
+    for wrong in ([0, 1, 2, 3], [-1, 0, 1, 2], [0.0, 1.0, 2.0, 1.0], [0, 1]):
+        with pytest.raises(InvalidArgument, match=r"y = .*: must be .* whole numbers in 0 … 2"):
+            replace(data, y=np.array(wrong))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 1000])
@@ -91,9 +102,8 @@ def test_columns_by_position(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"classes": ["yes", "no", "?"]}, "classes = .* must be two, .*FedSelClassifier"),
-        ({"classes": None}, "classes = None: must be two"),
-        ({"classes": None, "target_range": (0, 1)}, "must be two"),
+        ({"classes": None}, "classes = None: must be a list, in a schema for a data set"),
+        ({"classes": None, "target_range": (0, 1)}, "FedSelRegressor.* learns a number"),
         ({"label": None}, "label = None: must be the name or number"),
         ({"label": "votes"}, "label = 'votes'.*such as vote"),
         ({"columns": {"jobs": ["cook"]}}, "column = 'jobs': .*do you mean job?"),

@@ -146,7 +146,7 @@ WORDS = st.lists(PIECES, max_size=6).map("".join)
 READ = {}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=30), st.integers(0, len(LEVELS) - 1))
 def test_any_text(cells, which):
     column = Category(LEVELS[which], indicator=True)

@@ -211,7 +211,12 @@ def _scores(said: _Said, labels: Cells, schema: Schema, label: str) -> dict[str,
         return scores | {"r2": float(1 - squares.sum() / spread.sum())} if spread.any() else scores
     scores["accuracy"] = float((model.codes_of(margins) == y).mean())
     if model.rows == 1:
-        scores["auc"] = measures(margins[:, 0], (2 * y - 1).astype(np.int8))["auc"]
+        sides = {1: margins[:, 0]}
+    else:  # each class against the others
+        shares = model.probabilities_of(margins) if model.loss == "logistic" else margins
+        sides = {c: shares[:, c] for c in range(model.rows) if (y == c).any()}
+    signs = {c: np.where(y == c, 1, -1).astype(np.int8) for c in sides}
+    scores["auc"] = float(np.mean([measures(sides[c], signs[c])["auc"] for c in sides]))
     return scores
 
 

@@ -33,11 +33,12 @@ _BLOCK = 2**20  # entries read at a time, so that a memory-mapped X stays on dis
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """N records of d features with labels of ±1.
+    """N records of d features with labels of ±1, or of more than two classes.
 
-    ``X``: (N, d) float32, C-contiguous, or a ``scipy.sparse.csr_array``; ``y``: (N,) int8 of ±1;
+    ``X``: (N, d) float32, C-contiguous, or a ``scipy.sparse.csr_array``; ``y``: (N,) int8 of ±1,
+    or the numbers 0 … C−1 of more than two classes;
     ``bounds``: (d, 2), the public lower and upper bound of each feature, (−∞, ∞) where it has none,
-    or None if no feature has any; ``classes``: what −1 and +1 stand for.
+    or None if no feature has any; ``classes``: what −1 and +1, or the numbers, stand for.
 
     >>> data = Dataset("two", np.array([[0], [8]], np.float32), np.array([-1, 1], np.int8), ("x",),
     ...                bounds=np.array([[0.0, 10.0]]))
@@ -49,14 +50,14 @@ class Dataset:
 
     name: str
     X: Matrix
-    y: NDArray[np.int8]
+    y: NDArray[Any]
     feature_names: tuple[str, ...]
     bounds: NDArray[np.float64] | None = None
-    classes: tuple[str, str] = ("-1", "+1")
+    classes: tuple[str, ...] = ("-1", "+1")
 
     def __post_init__(self) -> None:
         _check_matrix(self.X)
-        _check_labels(self.y, self.n)
+        _check_labels(self.y, self.n, len(self.classes))
         if len(self.feature_names) != self.d:
             actual = f"{len(self.feature_names)} names"
             raise InvalidArgument("feature_names", actual, f"one per feature: {self.d}")
@@ -206,9 +207,7 @@ def signs(y: Any, positive: Label | None = None) -> tuple[NDArray[np.int8], tupl
     classes, codes = np.unique(values, return_inverse=True)
     if len(classes) != 2:
         shown = ", ".join(map(_text, classes[:4])) + (", …" if len(classes) > 4 else "")
-        allowed = (
-            "two classes; FedSelClassifier learns several, and a schema's two leave others out"
-        )
+        allowed = "two classes, or those of a schema, which may be more and leaves others out"
         raise InvalidArgument("y", f"{len(classes)} classes ({shown})", allowed)
     names = (_text(classes[0]), _text(classes[1]))
     high = 1
@@ -361,7 +360,13 @@ def _not_finite(row: int, column: int) -> InvalidArgument:
     )
 
 
-def _check_labels(y: NDArray[np.int8], n: int) -> None:
+def _check_labels(y: NDArray[Any], n: int, classes: int) -> None:
+    if classes > 2:
+        numbers = isinstance(y, np.ndarray) and y.dtype.kind == "i" and y.shape == (n,)
+        if not numbers or not ((y >= 0) & (y < classes)).all():
+            allowed = f"an array of {n} whole numbers in 0 … {classes - 1}"
+            raise InvalidArgument("y", type(y).__name__, allowed)
+        return
     if not isinstance(y, np.ndarray) or y.dtype != np.int8 or y.shape != (n,):
         kind = f"{y.dtype} array of shape {y.shape}" if isinstance(y, np.ndarray) else type(y)
         raise InvalidArgument("y", str(kind), f"an int8 array of shape ({n},)")

@@ -64,8 +64,8 @@ def read(
     ``header`` says whether the first line of a .csv file names its columns; with False they are
     numbered from 0. None expects names, and refuses a first line that looks like a record.
 
-    A public ``schema`` with two classes says what the columns of a table mean; it names the label
-    where none is given, and records whose label is no class are left out.
+    A public ``schema`` says what the columns of a table mean, and has two or more classes; it names
+    the label where none is given, and records whose label is no class are left out.
     """
     file = Path(path)
     kind = file.suffix.lower()
@@ -190,11 +190,10 @@ class _ColumnReader:
 
 def _by_schema(path: Path, schema: Schema, label: str | int | None, header: bool | None) -> Dataset:
     """Records by their schema; those whose label is no class are left out, as devices do."""
-    if schema.target_range is not None or schema.classes is None or len(schema.classes) != 2:
-        given = schema.target_range or schema.classes
-        wanted = "two, in a schema for a data set; FedSelClassifier(schema=…) learns several, "
-        wanted += "FedSelRegressor(schema=…) a number"
-        raise InvalidArgument("classes", None if given is None else list(given), wanted)
+    if schema.classes is None:
+        given = None if schema.target_range is None else "a target_range"
+        wanted = "a list, in a schema for a data set; FedSelRegressor(schema=…) learns a number"
+        raise InvalidArgument("classes", given, wanted)
     for name, ends in zip(schema.features, schema.bounds.tolist(), strict=True):
         if np.isfinite(ends).all() and np.abs(ends).max() > np.finfo(np.float32).max:
             raise InvalidArgument(f"columns.{name}.range", ends, "within ±3.4e38 in a data set")
@@ -206,13 +205,13 @@ def _by_schema(path: Path, schema: Schema, label: str | int | None, header: bool
         codes = schema.targets(block.pop(names[label_index(names, at)]))
         X.append(_encoded(schema, block)[~np.isnan(codes)])
         y.append(codes[~np.isnan(codes)])
-    low, high = schema.classes
     if not sum(map(len, y)):
         allowed = "those of the label column, in which no record has one of them"
-        raise InvalidArgument("classes", [low, high], allowed)
+        raise InvalidArgument("classes", list(schema.classes), allowed)
     bounds = schema.bounds if np.isfinite(schema.bounds).any() else None
-    signs = (2 * np.concatenate(y) - 1).astype(np.int8)
-    return Dataset(path.stem, np.concatenate(X), signs, schema.features, bounds, (low, high))
+    codes = np.concatenate(y).astype(np.int64)
+    labels = codes if schema.rows > 1 else (2 * codes - 1).astype(np.int8)
+    return Dataset(path.stem, np.concatenate(X), labels, schema.features, bounds, schema.classes)
 
 
 def _encoded(schema: Schema, block: Mapping[str, Any]) -> NDArray[np.float32]:

@@ -157,12 +157,12 @@ def _prepared(
     if unit_records:
         ready = ready.with_unit_records()
     if clients is None:
-        return Population(ready.X, ready.y)
+        return Population(ready.X, ready.y, classes=len(ready.classes))
     if clients > ready.n:
         raise InvalidArgument("clients", clients, f"at most {ready.n}, the number of records")
     # A large alpha is no skew: every client then has the labels of the whole.
     dealt = partition.dirichlet(ready.y, clients, 1e6 if skew is None else skew, seed)
-    return Population(ready.X, ready.y, dealt.order, dealt.starts)
+    return Population(ready.X, ready.y, dealt.order, dealt.starts, classes=len(ready.classes))
 
 
 def _digest_of_means(means: Means) -> str:

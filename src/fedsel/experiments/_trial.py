@@ -141,11 +141,14 @@ class Cell(Conditions):
         prepares = can and records is not None
         people = self._population(source, prepared=not prepares)
         kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
+        if people.rows > 1 and self.protocol == "holdout":
+            raise InvalidArgument("protocol", "holdout", '"folds" with more than two classes')
         if people.clients < of:
             raise InvalidArgument("folds", of, f"at most {people.clients}, the number of clients")
         members, batch = people.clients * kept // of, self.batch
         count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
-        run = self.plan(people.X.shape[1] + prepares, count, members, part, records)
+        entries = people.X.shape[1] + prepares
+        run = self.plan(entries, count, members, part, records, rows=people.rows)
         known = None if records is None else records.known(run, members * run.recipe.epochs)
         if known is not None:
             people = self._population(source, prepared=False).prepared(known)
@@ -177,22 +180,27 @@ class Cell(Conditions):
         members: int,
         part: int = 0,
         records: PublicRecords | None = None,
+        *,
+        rows: int = 1,
     ) -> RunPlan:
         """Everything automatic, for so many clients of a round and in all.
 
+        A model has ``rows`` of ``dim`` weights each, one for each of more than two classes.
         Each part draws its own projection or codebook, so that no single one decides the result.
         """
-        recipe = replace(self.recipe, dim=dim)
+        recipe = replace(self.recipe, dim=rows * dim)
         if entry(recipe.solution).public_matrix:  # the others do not depend on it
             recipe = replace(recipe, seed=philox_key(self.seed, _PUBLIC, part)[0])
         if recipe.mu == AUTO:
             recipe = with_share(recipe, batch)
         per_epoch = -(-members // batch)
         facts = PublicFacts(
-            dim,
+            rows * dim,
             members / per_epoch,
             per_epoch * recipe.epochs,
             norm=1.0 if self.unit_records else None,
+            features=None if rows == 1 else dim,
+            classes=max(2, rows),
             model=model_of(self.model),
             intercept=self.intercept,
         )
@@ -264,7 +272,7 @@ def _about(training: Training, people: Population, source: Source) -> Row:
             **({} if source.public is None else {"public_rows": len(source.public)}),
             **({"public_means": len(source.means)} if source.means else {}),
         },
-        "majority": float(max(np.mean(people.y > 0), np.mean(people.y < 0))),
+        "majority": float(np.unique(people.y, return_counts=True)[1].max() / len(people.y)),
     }
 
 

@@ -24,7 +24,7 @@ class Population:
     Labels are ±1, class numbers or numbers, as the model needs them. Without ``starts`` each client
     holds one record; else client i holds the records order[starts[i]] … order[starts[i+1]−1].
     ``members`` are the clients that take part, by number; None is all of them. A subset does not
-    copy X.
+    copy X. Of more than two ``classes`` labels are numbers, 0 … C−1.
     """
 
     X: Any
@@ -32,6 +32,12 @@ class Population:
     order: NDArray[np.int64] | None = None
     starts: NDArray[np.int64] | None = None
     members: NDArray[np.int64] | None = None
+    classes: int = 2
+
+    @property
+    def rows(self) -> int:
+        """The weights' rows of a linear model: one for each of more than two classes, else one."""
+        return self.classes if self.classes > 2 else 1
 
     @property
     def clients(self) -> int:

@@ -32,10 +32,10 @@ class RecordJudge(Judge, Protocol):
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Test records of two classes ±1: all rows of X (N, d), or some of them."""
+    """Test records, all rows of X (N, d) or some, of two classes ±1 or of more, by number."""
 
     X: Any
-    y: NDArray[np.int8]
+    y: NDArray[Any]
     rows: NDArray[np.int64] | None = None
 
     def prepared(self, preparation: Preparation) -> EvaluationSet:
@@ -44,14 +44,18 @@ class EvaluationSet:
         return EvaluationSet(preparation.records(self.X[rows]), self.y[rows])
 
     @property
-    def labels(self) -> NDArray[np.int8]:
+    def labels(self) -> NDArray[Any]:
         """The labels of the records that judge."""
         return self.y if self.rows is None else self.y[self.rows]
 
+    @property
+    def records(self) -> Any:
+        """The records that judge."""
+        return self.X if self.rows is None else self.X[self.rows]
+
     def margins(self, weights: Doubles) -> Doubles:
         """x·w of the records that judge."""
-        X = self.X if self.rows is None else self.X[self.rows]
-        return np.asarray(X @ weights.astype(np.float32), dtype=np.float64)
+        return np.asarray(self.records @ weights.astype(np.float32), dtype=np.float64)
 
     def judge(self, weights: Doubles, model: LinearModel) -> tuple[Doubles, Doubles]:
         """Accuracy and regularised loss of each model of weights (models, d)."""

@@ -12,15 +12,27 @@ from typing import Literal, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.models import LinearModel, Loss
+from fedsel._internal.models import LinearModel, Loss, MulticlassModel
 from fedsel._internal.progress import note
 from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive, check_vectors
 from fedsel.preparation import Plan, Preparation
 from fedsel.recipe import Recipe, check_at_least_zero, check_averaging
 from fedsel.server._step import History, Round, ServerState, StepRule
-from fedsel.simulation._clients import LinearClients, Population, RecordSource, Source
-from fedsel.simulation._judges import EvaluationSet, Judge, LinearJudge, RecordJudge
+from fedsel.simulation._clients import (
+    LinearClients,
+    MulticlassClients,
+    Population,
+    RecordSource,
+    Source,
+)
+from fedsel.simulation._judges import (
+    EvaluationSet,
+    Judge,
+    LinearJudge,
+    MulticlassJudge,
+    RecordJudge,
+)
 from fedsel.simulation._stages import RecordStage, Stage, training_stage
 from fedsel.solutions import Solution
 from fedsel.tracking import Callbacks, Run, Tracking
@@ -282,20 +294,32 @@ def train(
 ) -> History:
     """Run Algorithm 1 on a linear model and return the history.
 
+    Of more than two classes the model has a row of weights (d,) for each, row after row.
     ``test`` judges the model after every round, every epoch or at the end. ``start`` are the
     weights (d,) to begin with, zeros unless given. With E > 1 a solution that accumulates keeps a
     float32 residual for each client, on disk if a directory is given.
     ``advance`` is called after each round, and so are ``callbacks`` (`fedsel.tracking`).
     """
     solution, plan = training.solution, training.plan
-    entries = population.X.shape[1] if plan is None else plan.features + 1
+    rows = population.rows
+    entries = rows * (population.X.shape[1] if plan is None else plan.features + 1)
     if entries != solution.dim:
         raise InvalidArgument("solution.dim", solution.dim, f"{entries}, as in X")
     if plan is not None and population.X.shape[1] != plan.features:
         raise InvalidArgument("plan.features", plan.features, f"{population.X.shape[1]}, as in X")
     weights = np.zeros(solution.dim) if start is None else _checked_start(start, solution.dim)
-    clients = LinearClients(population, LinearModel(loss, training.rule.client_reg))
-    judge = None if test is None else LinearJudge(test, LinearModel(loss, training.reg))
+    client_reg = training.rule.client_reg
+    clients: RecordSource
+    judge: RecordJudge | None = None
+    if rows == 1:
+        clients = LinearClients(population, LinearModel(loss, client_reg))
+        if test is not None:
+            judge = LinearJudge(test, LinearModel(loss, training.reg))
+    else:
+        clients = MulticlassClients(population, rows, MulticlassModel(loss, client_reg))
+        if test is not None:
+            model = MulticlassModel(loss, training.reg)
+            judge = MulticlassJudge(test.records, test.labels, rows, model)
     run = Simulation(training, clients, weights, residual_directory)
     members = population.taking_part
     tracking = Tracking(callbacks)
