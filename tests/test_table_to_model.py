@@ -99,9 +99,9 @@ def trained(folder, browser):
         tab = visitor.open()
         choose(tab, table(50, 3))
         tab.check("#anew-yes")
+        assert [one.result().accepted for one in working] == [1] * DEVICES
         tab.click("#go")
         tab.get_by_text("The run is over. Thank you").wait_for()
-        assert [one.result().accepted for one in working] == [1] * DEVICES
         content = urllib.request.urlopen(f"{service.address}/v1/model.json").read()
         (folder / "model.json").write_bytes(content)
         shown = (
