@@ -82,7 +82,8 @@ def test_a_page_loads_nothing_from_elsewhere(site):
 @pytest.mark.parametrize("module", SECTIONS)
 def test_every_public_name_has_its_docstring_on_a_page(site, module):
     names = re.findall(r"^- `(\w+)`: \S", SECTIONS[module], re.M)
-    names += re.findall(r"`(\w+)`", "".join(re.findall(r"^Also here: .*$", SECTIONS[module], re.M)))
+    lists = re.findall(r"^(?:Names|Also here): .*$", SECTIONS[module], re.M)
+    names += re.findall(r"`(\w+)`", "".join(lists))
     overview = (site / "api.html").read_text(encoding="utf-8")
     section = overview.split(f"<code>{module}</code>", 1)[1].split("<h2", 1)[0]
     links = dict(re.findall(r'<a href="([^"]+)"><code>(\w+)</code>', section))

@@ -17,7 +17,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 HEAD = """# API reference
 
 These names are the whole public API. On the site each leads to its signature and docstring, most
-with an example that the tests run; `help(fedsel.Recipe)` shows the same.
+with an example that the tests run; `help(fedsel.Recipe)` shows the same. What front ends are made
+of is only named here.
 [CONTRIBUTING.md](../CONTRIBUTING.md#versions-and-deprecations) says how names may change.
 """
 PACKAGES = (
@@ -31,6 +32,15 @@ PACKAGES = (
         )
     ),
 )
+
+INNER = frozenset(
+    f"fedsel.{name}"
+    for name in (
+        *("auto", "wire", "preparation", "simulation", "experiments", "sampling", "pages"),
+        "statements",
+    )
+)
+"""What front ends are made of: the page names their names, the site has their docstrings."""
 
 
 def page() -> str:
@@ -46,7 +56,7 @@ def page() -> str:
 def section(name: str, described: set[tuple[str, int]], lacking: list[str]) -> str:
     """The list of one package; what an earlier package describes is named only."""
     package = import_module(name)
-    items, again = [], []
+    items, inner, again = [], [], []
     for public in sorted(set(package.__all__) - {"__version__"}, key=lambda n: (n.lower(), n)):
         if not hasattr(package, public):  # a module that is imported on demand
             import_module(f"{name}.{public}")
@@ -56,12 +66,19 @@ def section(name: str, described: set[tuple[str, int]], lacking: list[str]) -> s
             continue
         described.add((public, id(value)))
         line = summary(package, public, value)
-        items.append(f"- `{public}`: {line}")
+        if name in INNER:
+            inner.append(f"`{public}`")
+        else:
+            items.append(f"- `{public}`: {line}")
         if line == ".":
             lacking.append(f"{name}.{public}")
     about = (package.__doc__ or "").splitlines()[0]
-    also = [f"Also here: {', '.join(again)}.", ""] if again else []
-    return "\n".join([f"## `{name}`", "", about, "", *items, "", *also])
+    lists = (("Names", inner), ("Also here", again))
+    named = [
+        line for head, names in lists if names for line in (f"{head}: {', '.join(names)}.", "")
+    ]
+    items += [""] if items else []
+    return "\n".join([f"## `{name}`", "", about, "", *items, *named])
 
 
 def summary(package: ModuleType, name: str, value: object) -> str:

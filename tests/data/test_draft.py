@@ -130,6 +130,8 @@ def test_rare_levels_and_identifiers():
     assert one(words) == Category(["a", "b", "nurse", "other"])
     many = np.array([f"city {i % 60}" for i in range(N)], object)
     assert len(one(many).levels) == 21
+    thousand = np.array([f"city {i % 1000}" for i in range(20_000)], object)
+    assert one(thousand) == "each of its 1,000 texts is rare; list those that matter, and other"
     unique = "nearly all its texts are different, as in an identifier or free text"
     assert one(np.array([f"M{i}" for i in range(N)], object)) == unique
     assert one(np.random.default_rng(0).permutation(N)) == (

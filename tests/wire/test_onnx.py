@@ -126,6 +126,7 @@ def test_the_graph_says_what_it_takes_and_gives_and_who_made_it(tmp_path):
         "probabilities": ["n", 2],
         "margins": ["n", 1],
     }
+    assert len({node.name for node in made.graph.node}) == len(made.graph.node)
     assert (made.producer_name, made.ir_version) == ("fedsel", 9)
     assert '"epsilon": 2.0' in made.metadata_props[0].value
 

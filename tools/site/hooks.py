@@ -30,7 +30,7 @@ FOLDERS = {"proofs": ("Privacy", "Proofs")}
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _MODULE = re.compile(r"^## `(fedsel[.a-z]*)`\n(.*?)(?=^## |\Z)", re.M | re.S)
 _ITEM = re.compile(r"^- `(\w+)`(?=: )", re.M)
-_ALSO = re.compile(r"^Also here: .*$", re.M)
+_NAMED = re.compile(r"^(?:Names|Also here): .*$", re.M)
 _NUMBER = re.compile(r"<td>((?:<strong>)?[^<a-zA-Z]{0,14}\d[^<a-zA-Z]{0,14}(?:</strong>)?)</td>")
 _PICTURE = re.compile(r'<p><img [^>]*src="(?:\.\./)*images/([\w-]+\.svg)"[^>]*></p>')
 
@@ -131,7 +131,7 @@ def _shared(path: str, source: str) -> tuple[int, int]:
 
 
 def _module_page(module: str, section: str, homes: dict[str, str]) -> str:
-    text = section.partition("\n- `")[0].strip()
+    text = re.split(r"\n(?:- `|Names: )", section, maxsplit=1)[0].strip()
     names = _names(section)
     here = [name for name in names if homes[f"{module}.{name}"] == f"{module}.{name}"]
     parts = [f"# `{module}`", text]
@@ -144,7 +144,7 @@ def _module_page(module: str, section: str, homes: dict[str, str]) -> str:
 
 def _names(section: str) -> list[str]:
     """The names that a section of the list describes, and those that it only names."""
-    also = "".join(_ALSO.findall(section))
+    also = "".join(_NAMED.findall(section))
     return sorted(_ITEM.findall(section) + re.findall(r"`(\w+)`", also), key=str.lower)
 
 
@@ -158,7 +158,7 @@ def _linked(module: str, section: str, homes: dict[str, str]) -> str:
         return _reference(homes[f"{module}.{found[1]}"], "api/")
 
     section = _ITEM.sub(lambda found: f"- {link(found)}", section)
-    return _ALSO.sub(lambda found: re.sub(r"`(\w+)`", link, found[0]), section)
+    return _NAMED.sub(lambda found: re.sub(r"`(\w+)`", link, found[0]), section)
 
 
 def _shown(found: re.Match[str], page: str, config: MkDocsConfig) -> str:

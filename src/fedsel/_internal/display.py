@@ -102,18 +102,21 @@ def shown(cell: str | float | None, digits: int, *, scientific: bool = False) ->
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def duration(seconds: float) -> str:
-    """A measured time in words.
+def duration(seconds: float, *, whole: bool = False) -> str:
+    """A measured time in at most two units; ``whole`` seconds where it is shown again and again.
 
-    >>> [duration(s) for s in (0.04, 12.34, 192, 3725)]
-    ['0.04 s', '12.3 s', '3 min 12 s', '1 h 2 min']
+    >>> [duration(s) for s in (0.04, 12.34, 192, 3600, 3725, 200_000)]
+    ['0.04 s', '12.3 s', '3 min 12 s', '1 h', '1 h 2 min', '2 d 7 h']
+    >>> duration(12.99, whole=True)
+    '12 s'
     """
-    if seconds < 60:
+    if seconds < 60 and not whole:
         return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    left, parts = int(seconds) if whole else round(seconds), list[str]()
+    for name, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        parts += [f"{left // size} {name}"] if parts or left >= size else []
+        left %= size
+    return " ".join(part for part in parts[:2] if not part.startswith("0 ")) or "0 s"
 
 
 def counted(number: int, thing: str) -> str:

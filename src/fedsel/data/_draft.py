@@ -217,8 +217,11 @@ def _category(column: Cells, filled: int) -> tuple[Category | None, str]:
         return None, f"write its numbers {PLAINLY}"
     if sum(map(bool, map(DATES.fullmatch, texts))) >= _MOSTLY * len(texts):
         return None, "its dates are written in several ways; write them as YYYY-MM-DD"
-    if not levels or (len(counts) > _MOST_LEVELS and len(counts) > _MANY_DIFFERENT * filled):
+    different = len(counts) > _MANY_DIFFERENT * filled
+    if different and (not levels or len(counts) > _MOST_LEVELS):
         return None, "nearly all its texts are different, as in an identifier or free text"
+    if not levels:
+        return None, f"each of its {len(counts):,} texts is rare; list those that matter, and other"
     if len(counts) == 1:
         return None, "all its texts are the same"
     rare = len(counts) > len(levels)

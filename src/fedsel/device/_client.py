@@ -122,7 +122,7 @@ class Client:
         begin = time.monotonic()
         outcome = self._outcome(request, weights, update, columns)
         # What an error collector could read from the frame of an error is gone.
-        del request, weights, update
+        del request, weights, update, columns
         rest = self.policy.least_seconds - (time.monotonic() - begin)
         if rest > 0 and not isinstance(outcome, KeyboardInterrupt):
             time.sleep(rest)

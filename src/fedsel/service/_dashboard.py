@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedsel._internal.display import DASH, about, counted, macro, shown
+from fedsel._internal.display import DASH, about, counted, duration, macro, shown
 from fedsel.server._checkpoint import Counts
 from fedsel.service._proofs import Proofs, promised
 from fedsel.service._snapshot import RunSnapshot
@@ -59,7 +59,7 @@ def state(snapshot: RunSnapshot, counts: Counts, now: float, available: bool) ->
         unavailable=UNAVAILABLE,
         counts=counts,
         rate=shown(accepted / elapsed, 1) if slow_enough else DASH,
-        elapsed=span(elapsed),
+        elapsed=duration(elapsed, whole=True),
         left=None if left is None else about(left),
         waits=_waits_for(rule, counts.accepted, elapsed),
         finished=finished,
@@ -77,7 +77,7 @@ def _waits_for(rule: CloseRule, accepted: int, elapsed: float) -> str:
     if rule.reports is not None:
         waits.append(counted(max(0, rule.reports - accepted), "report"))
     if rule.seconds is not None and elapsed < rule.seconds:
-        waits.append("at most " * (missing <= 0) + span(rule.seconds - elapsed))
+        waits.append("at most " * (missing <= 0) + duration(rule.seconds - elapsed, whole=True))
     elif rule.seconds is not None and missing > 0:
         waits.append(f"waits for {counted(missing, 'report')}")
     return " or ".join(waits) or "ends now"
@@ -161,24 +161,8 @@ def rule_sentence(rule: CloseRule) -> str:
     parts = [] if rule.reports is None else [f"with {counted(rule.reports, 'report')}"]
     if rule.seconds is not None:
         needed = f" with at least {counted(rule.least, 'report')}" if rule.least else ""
-        parts.append(f"after {span(rule.seconds)}{needed}")
+        parts.append(f"after {duration(rule.seconds, whole=True)}{needed}")
     return ", or ".join(parts)
-
-
-def span(seconds: float) -> str:
-    """A time in at most two units, so that it does not change more often than it must.
-
-    >>> [span(s) for s in (0.4, 12.34, 192, 3600, 3725, 200_000)]
-    ['0 s', '12 s', '3 min 12 s', '1 h', '1 h 2 min', '2 d 7 h']
-    """
-    whole = int(seconds)
-    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    place = next((i for i, (_, size) in enumerate(units) if whole >= size), len(units) - 1)
-    parts = []
-    for name, size in units[place : place + 2]:
-        parts.append(f"{whole // size} {name}")
-        whole %= size
-    return " ".join(parts[:1] + [part for part in parts[1:] if not part.startswith("0 ")])
 
 
 def utc(seconds: float) -> str:

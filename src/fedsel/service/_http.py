@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol, final
 
 from fedsel.service._connections import CONNECTION, Connection, Gone, network_of
 from fedsel.service._monitoring import LOG, Metrics, log_event
-from fedsel.service._snapshot import CachedBytes, compact_json
+from fedsel.service._snapshot import CachedBytes
+from fedsel.wire._model import compact_json
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

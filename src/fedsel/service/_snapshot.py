@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
-from typing import Any, Generic, NamedTuple, TypeVar, final
+from typing import Generic, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from fedsel.service._store import RoundRow
 from fedsel.service._task import Task
 from fedsel.statements._runs import said_of_rows
 from fedsel.wire import Announcement, Model, ReportFormat
+from fedsel.wire._model import compact_json
 
 T = TypeVar("T")
 
@@ -195,11 +196,6 @@ class RunSnapshot:
 
         # One by one: a single call would hold the interpreter for long.
         return b"[" + b",".join(map(line, self.past)) + b"]"
-
-
-def compact_json(values: Any) -> bytes:
-    """Values as JSON without blanks."""
-    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _doubles(vector: NDArray[np.float64]) -> bytes:

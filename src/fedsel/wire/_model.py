@@ -72,7 +72,7 @@ class Model:
                 vector.flags.writeable = False
                 object.__setattr__(self, name, vector)
         try:
-            _json({**self.about})
+            compact_json({**self.about})
         except (TypeError, ValueError):
             raise InvalidArgument("about", self.about, "a table of JSON values") from None
         if self.schema is None:
@@ -331,7 +331,7 @@ def _json_parts(value: Any) -> Iterator[bytes]:
     """JSON in pieces: long lists and arrays some numbers at a time."""
     if isinstance(value, Mapping):
         for at, (key, inner) in enumerate(value.items()):
-            yield (b"," if at else b"{") + _json(key) + b":"
+            yield (b"," if at else b"{") + compact_json(key) + b":"
             yield from _json_parts(inner)
         yield b"}" if value else b"{}"
     elif isinstance(value, list | np.ndarray) and len(value) and not np.isscalar(value[0]):
@@ -344,11 +344,12 @@ def _json_parts(value: Any) -> Iterator[bytes]:
         for start in range(0, len(value), _AT_A_TIME):
             part = value[start : start + _AT_A_TIME]
             numbers = part.tolist() if isinstance(part, np.ndarray) else part
-            yield (b"," if start else b"") + _json(numbers)[1:-1]
+            yield (b"," if start else b"") + compact_json(numbers)[1:-1]
         yield b"]"
     else:
-        yield _json(value)
+        yield compact_json(value)
 
 
-def _json(value: Any) -> bytes:
+def compact_json(value: Any) -> bytes:
+    """A value as JSON without blanks."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

@@ -54,7 +54,7 @@ class Graph:
 
     def output(self, name: str, value: Name, kind: type, *shape: int) -> None:
         """Let the graph give a value of each record."""
-        self.nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
+        self._node("Identity", [value], name)
         self.outputs.append(self._info(name, kind, *shape))
 
     def _info(self, name: str, kind: type, *shape: int) -> Any:
@@ -68,8 +68,13 @@ class Graph:
         """The result of an operator; arrays become constants."""
         names = [v if isinstance(v, str) else self._constant(v) for v in values]
         made = f"{self._prefix}{operator}{len(self.nodes)}"
-        self.nodes.append(self._onnx.helper.make_node(operator, names, [made], **attributes))
+        self._node(operator, names, made, **attributes)
         return made
+
+    def _node(self, operator: str, names: list[Name], made: Name, **attributes: Any) -> None:
+        # Named, because some runtimes take names for their own nodes from it.
+        node = self._onnx.helper.make_node(operator, names, [made], name=made, **attributes)
+        self.nodes.append(node)
 
     def _constant(self, values: NDArray[Any]) -> Name:
         name = f"{self._prefix}{len(self.constants)}"
