@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import TensorDataset
 
 from fedsel import InvalidArgument
 from fedsel.sampling._batch import rows_of
@@ -383,3 +384,26 @@ def test_what_cannot_be_replaced_is_refused_and_left():
         replace_batchnorm("net")
     plain = nn.Linear(2, 2)
     assert replace_batchnorm(plain) is plain
+
+
+def test_no_more_records_are_judged_than_clients_are_held_at_a_time():
+    class Judged(TensorDataset):
+        def __getitems__(self, numbers):
+            asked.append(len(numbers))
+            return [self[i] for i in numbers]
+
+    asked, test = [], Judged(torch.randn(33, 6), torch.randint(0, 3, (33,)))
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    trainer = FederatedTrainer(nn.Linear(6, 3), epsilon=2.0, batch=N, chunk=5)
+    trainer.fit(X, y, eval_set=test, evaluate="end")
+    assert asked[-7:] == [5, 5, 5, 5, 5, 5, 3]
+
+
+def test_a_buffer_is_part_of_what_a_state_belongs_to():
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    state = FederatedTrainer(Shift(), epsilon=2.0, batch=N).fit(X, y).state_dict()
+    FederatedTrainer(Shift(), epsilon=2.0, batch=N).load_state_dict(state)
+    other = Shift()
+    other.mean += 1
+    with pytest.raises(InvalidArgument, match="frozen parameters"):
+        FederatedTrainer(other, epsilon=2.0, batch=N).load_state_dict(state)
