@@ -9,12 +9,40 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsel.preparation import FeatureScale, of_rows, shaped
 from fedsel.wire import RecordPipeline
 from tests.clients.test_js import node  # noqa: F401
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
+
+
+def test_node_prepares_records_as_python_does(node):  # noqa: F811
+    """By the preparation that public rows give: the matrix to the bit, records but for rounding."""
+    rows = np.random.default_rng(0).normal(10, 5, (300, 40))
+    scale = FeatureScale.read(rows)
+    told = of_rows(scale.apply(rows), loose=scale.loose)
+    for prepared in (shaped(told, scale.apply(rows), 1e-3), told):
+        pipeline = RecordPipeline(scale, prepared)
+        source = """
+            import { readFileSync } from "node:fs";
+            import { RecordPipeline } from "./src/models/pipeline.js";
+            const { text, rows } = JSON.parse(readFileSync(0, "utf8"));
+            const { scale, preparation } = RecordPipeline.parse(text, 40);
+            const records = rows.map((row) => [...preparation.record(scale.apply(row))]);
+            const mixing = preparation.mixing?.map((row) => [...row]);
+            console.log(JSON.stringify({ records, mixing }));
+        """
+        given = json.dumps({"text": pipeline.encode(), "rows": rows.tolist()})
+        done = subprocess.run(
+            [shutil.which("node"), "--input-type=module", "-e", source],
+            input=given, capture_output=True, text=True, check=True, cwd=CLIENT,
+        )  # fmt: skip
+        found = json.loads(done.stdout)
+        np.testing.assert_allclose(found["records"], pipeline.records(rows), atol=1e-6)
+        if prepared.mixing is not None:
+            np.testing.assert_array_equal(found["mixing"], prepared.mixing)
 
 
 @pytest.mark.parametrize("public", [False, True])

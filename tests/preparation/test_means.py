@@ -345,5 +345,5 @@ def test_a_run_goes_on_with_the_means_that_it_began_with(quick_path):
         assert again.round == 1
         np.testing.assert_array_equal(again.preparation.centre, MEANS)
     for other in (MEANS / 2, {0: 0.1}, None):
-        with pytest.raises(InvalidArgument, match=r"public_mean = .*when the run began"):
+        with pytest.raises(InvalidArgument, match=r"public_mean = .*as in the checkpoint"):
             server(other)

@@ -12,10 +12,18 @@ from typing import Any, final
 
 from fedsel.auto._numbers import PublicFacts, reported_norm, resolve_auto, resolve_rate
 from fedsel.errors import InvalidArgument
-from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
+from fedsel.preparation import (
+    FeatureScale,
+    Plan,
+    Preparation,
+    PublicMeans,
+    for_network,
+    of_rows,
+    shaped,
+)
 from fedsel.preparation._plan import ENTRY, OCTAVES, REACH, Pass
 from fedsel.recipe import AUTO, Recipe
-from fedsel.solutions import Solution
+from fedsel.solutions import Solution, entry
 
 PASSES = 7
 """The most alternating passes over spread and origin if no range is known."""
@@ -62,19 +70,22 @@ class PublicRecords:
 
         ``reports`` is the number of reports in the whole run.
         """
-        if self.rows is not None and run.facts.norm is not None:
+        network, noise = run.facts.model == "network", 0.0
+        if self.rows is not None and (network or run.facts.norm is not None):
             told = of_rows(
                 self.rows,
                 loose=self.scale.loose,
-                unit=self.unit,
+                unit=self.unit and not network,
                 # Without an intercept a centre would act as one. A huge sparse X must stay sparse.
                 centred=self.intercept and self.dense,
-                intercept=self.intercept,
+                intercept=self.intercept and not network,
             )
-            if not (self.dense and self.mixed):
-                return told
-            return shaped(told, self.rows, noise_of_mean(run.recipe, run.solution, reports))
-        if self.means is None or run.facts.norm is not None or run.facts.model == "network":
+            # The clip of other solutions says nothing of how long a network's gradients are.
+            comparable = not network or entry(run.recipe.solution).unit_records
+            if self.dense and self.mixed and comparable:
+                noise = noise_of_mean(run.recipe, run.solution, reports)
+            return (for_network if network else shaped)(told, self.rows, noise)
+        if self.means is None or run.facts.norm is not None or network:
             return None
         intercept = 1.0 if self.intercept else 0.0
         plain = Preparation.plain(len(self.scale.low), intercept=intercept, unit=False)

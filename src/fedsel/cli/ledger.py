@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel._internal.progress import Bar
 from fedsel.cli._commands import App
 from fedsel.cli._terminal import JsonOption, check_file, output, print_json, print_sections
 from fedsel.errors import InvalidArgument
@@ -139,10 +138,7 @@ def report(
     from fedsel.statements import inspect_ledgers
 
     check_file("--html", html)
-    with Bar(len(folders), "reading") as bar:
-        read = inspect_ledgers(
-            folders, witness=witness, advance=lambda store: bar.update(store, advance=1)
-        )
+    read = inspect_ledgers(folders, witness=witness)
     if html is not None:
         write_page(html, read.to_html())
     if as_json:

@@ -79,6 +79,7 @@ class Session:
             plan=None if begun is None else begun.plan,
             purpose=intent.purpose,
             recipient=intent.recipient,
+            given=planned.given(begun),
         )
         return cls(layout, scales, server, epoch=server.epoch, begun=begun)
 

@@ -11,7 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
+Start = Literal["random", "trained"]
 _POLL = 0.5
 
 
@@ -83,6 +84,12 @@ class FedSelStrategy(Strategy):
     public_mean
         Published means of features, {number: mean} or an array with NaN for unknown ones. No round
         learns the centre of these features. Needs ``feature_range``.
+    public_rows
+        Records (m, d) that belong to nobody, without labels. They give the bounds that are private
+        and the preparation of records; all rounds train. Needs ``feature_range``.
+    start
+        What the initial arrays are: "random", or "trained" on public data. From a trained start
+        the automatic steps of a network are smaller.
     folder
         The folder of the checkpoint, from which a new strategy resumes. None: a temporary folder.
     min_nodes, patience
@@ -121,6 +128,8 @@ class FedSelStrategy(Strategy):
         feature_range: tuple[Any, Any] | Literal["private"] | None = None,
         features: int | None = None,
         public_mean: Any = None,
+        public_rows: Any = None,
+        start: Start = "random",
         folder: str | Path | None = None,
         min_nodes: int = 1,
         patience: float = 60.0,
@@ -136,8 +145,20 @@ class FedSelStrategy(Strategy):
         asked = recipe_asked(
             recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
         )
-        records = (norm, records_per_node, feature_range, features, public_mean)
-        self.planned = ServerPlan(asked, nodes, rounds_per_epoch, *records)
+        if start not in get_args(Start):
+            raise InvalidArgument("start", start, " or ".join(map(repr, get_args(Start))))
+        self.planned = ServerPlan(
+            asked,
+            nodes,
+            rounds_per_epoch,
+            norm,
+            records_per_node,
+            feature_range,
+            features,
+            public_mean,
+            public_rows=public_rows,
+            trained=start == "trained",
+        )
         self.scale = scale
         for name, value in scale.items() if isinstance(scale, Mapping) else [("scale", scale)]:
             check_positive(name if name == "scale" else f"scale[{name!r}]", value)
@@ -364,7 +385,9 @@ class FedSelStrategy(Strategy):
         rate = float(recipe.learning_rate)
         log(logging.INFO, "\t├──> %s, d = %d, α = %.4g", recipe.solution, recipe.dim, rate)
         log(logging.INFO, "\t├──> ε = %s a report, %d epochs", recipe.charge, recipe.epochs)
-        plan = self.session.server.plan
+        plan, public = self.session.server.plan, self.session.server.given
+        if public is not None:
+            log(logging.INFO, "\t├──> %d public rows prepare records", public.rows)
         if plan is not None:
             counts = (plan.spread_rounds, plan.centre_rounds)
             log(logging.INFO, "\t├──> first, %d rounds learn spreads, %d the centre", *counts)

@@ -11,7 +11,7 @@ the centre (`PublicMeans`).
 from fedsel.preparation._given import GivenPreparation
 from fedsel.preparation._means import PublicMeans
 from fedsel.preparation._plan import Plan, PlanState, advanced
-from fedsel.preparation._public import FeatureScale, of_rows, shaped
+from fedsel.preparation._public import FeatureScale, for_network, of_rows, shaped
 from fedsel.preparation._record import Preparation
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Preparation",
     "PublicMeans",
     "advanced",
+    "for_network",
     "of_rows",
     "shaped",
 ]

@@ -46,8 +46,10 @@ class ServerPlan:
     model: Model | None = None
     """What is trained; None: a linear model where the ``norm`` of its records is known."""
     public_rows: Any = None
-    start: RecordPipeline | None = None
+    start_pipeline: RecordPipeline | None = None
     """How the model that training starts with prepares records: devices do the same."""
+    trained: bool = False
+    """Whether a network starts with weights that were trained on public data."""
 
     def __post_init__(self) -> None:
         check_count("nodes", self.nodes)
@@ -57,6 +59,9 @@ class ServerPlan:
             raise InvalidArgument("rounds_per_epoch", rounds, allowed)
         if self.norm is not None:
             check_positive("norm", self.norm)
+            if self.trained:
+                allowed = '"random" with norm: a linear model takes the same steps from any start'
+                raise InvalidArgument("start", "trained", allowed)
         if self.records_per_node is not None:
             if self.norm is None:
                 check_omitted("omitted unless norm is set", records_per_node=self.records_per_node)
@@ -91,7 +96,8 @@ class ServerPlan:
                 allowed = "omitted with public_rows, which give the centre"
                 check_omitted(allowed, public_mean=self.public_mean)
             return
-        given = {name: getattr(self, name) for name in ("features", "public_mean", "public_rows")}
+        given = {"features": self.features, "public_mean": self.public_mean}
+        given["public_rows"] = None if self.public_rows is None else "rows"
         check_omitted("omitted without feature_range", **given)
         for name in ("centre", "spread"):
             if getattr(self.asked, name) not in (AUTO, 0.0):
@@ -153,6 +159,7 @@ class ServerPlan:
             records=self.records_per_node or 1,
             classes=max(2, rows),
             model=self.model or ("linear" if known else "network"),
+            trained=self.trained,
         )
 
     def _records(self, bounds: FeatureScale) -> PublicRecords:
@@ -160,14 +167,14 @@ class ServerPlan:
             bounds,
             self._means(bounds),
             None if self.public_rows is None else bounds.apply(self.public_rows),
-            learnable=self.start is None,
+            learnable=self.start_pipeline is None,
             mixed=len(bounds.low) < LARGEST_SENT,
         )
 
     def bounds_of(self, dim: int) -> FeatureScale | None:
         """The bounds of the records of a model with ``dim`` parameters; None without any."""
-        if self.start is not None:
-            return self.start.scale
+        if self.start_pipeline is not None:
+            return self.start_pipeline.scale
         if self.feature_range is None:
             return None
         features = self._features(dim)
@@ -182,8 +189,8 @@ class ServerPlan:
         """What nodes do with their records in the first round; None without bounds."""
         dim = int(recipe.dim or 0)
         bounds = self.bounds_of(dim)
-        if bounds is None or self.start is not None:
-            return self.start
+        if bounds is None or self.start_pipeline is not None:
+            return self.start_pipeline
         records = self._records(bounds)
         if self.public_rows is not None:
             run = RunPlan(self._facts(dim, bounds), recipe, recipe.build())
@@ -200,7 +207,7 @@ class ServerPlan:
 
         ``begun`` is `preparing_of`.
         """
-        if begun is None or (self.public_rows is None and self.start is None):
+        if begun is None or (self.public_rows is None and self.start_pipeline is None):
             return None
         rows, digest = self.public_rows, hashlib.sha256()
         if rows is None:

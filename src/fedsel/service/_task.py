@@ -178,7 +178,7 @@ class Task:
                 "records_per_node": self.records_per_client,
                 "model": model_of(self.loss),
                 "public_rows": self._rows,
-                "start": start.pipeline if isinstance(start, Model) else None,
+                "start_pipeline": start.pipeline if isinstance(start, Model) else None,
             }
         return ServerPlan(self.recipe, self.clients, self.rounds_per_epoch, **about)
 

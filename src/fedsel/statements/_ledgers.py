@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, final
 
 from fedsel._internal.display import printable
+from fedsel._internal.progress import note
 from fedsel.device import Entry, Fault, History, Intent, Ledger, LedgerError
 from fedsel.errors import InvalidArgument
 from fedsel.statements._meaning import EXAMPLES, Document, Statement, certainty, numbers
@@ -250,13 +251,11 @@ def inspect_ledgers(
     *,
     witness: str | None = None,
     made: float | None = None,
-    advance: Callable[[str], object] | None = None,
 ) -> LedgerReport:
     """Read the ledgers in these folders, and change none of them.
 
     ``witness`` is the path of a witness outside of the stores, with ``{name}`` for the name of the
-    store. ``made`` is the time that the report carries: now, if it is None. ``advance`` is called
-    with each store before it is read.
+    store. ``made`` is the time that the report carries: now, if it is None.
     """
     paths = [Path(store) for store in stores]
     seen: set[str] = set()
@@ -270,14 +269,14 @@ def inspect_ledgers(
         raise InvalidArgument("witness", witness, allowed)
     devices: list[Device] = []
     first: dict[bytes, str] = {}
-    for path in paths:
-        if advance is not None:
-            advance(str(path))
-        device = _inspected(path, witness)
-        if device.history and device.history.identity:
-            original = first.setdefault(device.history.identity, device.store)
-            device = replace(device, copy_of=None if original == device.store else original)
-        devices.append(device)
+    with note("reading ledgers", len(paths)) as advance:
+        for path in paths:
+            device = _inspected(path, witness)
+            if device.history and device.history.identity:
+                original = first.setdefault(device.history.identity, device.store)
+                device = replace(device, copy_of=None if original == device.store else original)
+            devices.append(device)
+            advance(1)
     now = datetime.now(UTC).timestamp() if made is None else made
     return LedgerReport(tuple(devices), int(now))
 

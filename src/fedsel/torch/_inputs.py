@@ -15,6 +15,7 @@ from torch.func import functional_call
 
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
+from fedsel.preparation._given import check_rows
 from fedsel.torch._modules import Layout, Untouched
 from fedsel.torch._records import Records
 
@@ -87,6 +88,17 @@ class Inputs:
             public_mean = np.reshape(public_mean, -1)
         return PublicMeans.of(public_mean, self.scale)
 
+    def rows(self, public_rows: Any) -> NDArray[np.float32]:
+        """Public rows (m, …) as flat records (m, features) on the public scale."""
+        if not self.foldable:
+            allowed = f"omitted {NEEDED.format('what they tell')}"
+            raise InvalidArgument("public_rows", "rows", allowed)
+        given = np.asarray(public_rows)
+        if given.shape[1:] == self.shape:
+            given = given.reshape(len(given), -1)
+        scaled: NDArray[np.float32] = self.scale.apply(check_rows(given, self.features))
+        return scaled
+
     def check_shape(self, name: str, X: torch.Tensor) -> None:
         """Refuse inputs (n, …) of another shape."""
         if tuple(X.shape[1:]) != self.shape:
@@ -123,8 +135,11 @@ class Inputs:
         unfolded = weights.copy()
         slopes = weights[self.weight].reshape(-1, self.features)
         rows = slopes / self.scale.factor * preparation.spread
-        unfolded[self.weight] = rows.reshape(-1)
         unfolded[self.bias] += slopes @ self.scale.centre + rows @ preparation.centre
+        if preparation.mixing is not None:
+            solved = np.linalg.solve(preparation.mixing.T, rows.T)
+            rows = solved.T.astype(np.float64)
+        unfolded[self.weight] = rows.reshape(-1) / preparation.factor
         return unfolded
 
     def _folds(self, module: nn.Module, layout: Layout, X: torch.Tensor) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from fedsel._internal.settings import check_omitted
 from fedsel.auto import PublicFacts, PublicRecords, plan_run
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.preparation import Plan, Preparation
@@ -22,7 +23,7 @@ from fedsel.statements._fits import SEED_UNDOES, PrivacyStatement, fit_statement
 from fedsel.torch._gradients import Local
 from fedsel.torch._inputs import NEEDED, Inputs, Loss
 from fedsel.torch._modules import Layout, check_module, seems_trained
-from fedsel.torch._state import digest_of_frozen, text_of
+from fedsel.torch._state import digest_of, digest_of_frozen, text_of
 
 Start = Literal["random", "trained"]
 
@@ -50,6 +51,7 @@ class Settings:
     _grouped = False
     _keeps_start = False
     _public_means = 0
+    _public_rows = 0
     _preparing = 0
 
     def __init__(
@@ -72,6 +74,7 @@ class Settings:
         centre: float | Auto = AUTO,
         spread: float | Auto = AUTO,
         public_mean: Any = None,
+        public_rows: Any = None,
         chunk: int | None = None,
         seed: int | None = None,
         device: torch.device | str | None = None,
@@ -104,10 +107,14 @@ class Settings:
             parameters |= {"solution": "NP"}  # what is automatic in it, a composed solution has
         self.asked = Recipe.of({**parameters, "epochs": epochs})
         self.feature_range, self.preparation = feature_range, None
-        self.public_mean = public_mean
-        if public_mean is not None and feature_range is None:
+        self.public_mean, self.public_rows = public_mean, public_rows
+        if feature_range is None:
+            rows = None if public_rows is None else "rows"
             allowed = "omitted without feature_range, the public bounds of the inputs"
-            raise InvalidArgument("public_mean", public_mean, allowed)
+            check_omitted(allowed, public_mean=public_mean, public_rows=rows)
+        if public_rows is not None:
+            allowed = "omitted with public_rows, which give the centre"
+            check_omitted(allowed, public_mean=public_mean)
         self._plan: Plan | None = None
         self.history = History()
         if feature_range is None:
@@ -129,10 +136,12 @@ class Settings:
         classes: int,
         inputs: Inputs | None = None,
         before: Preparation | None = None,
-    ) -> PublicFacts:
+        reports: int = 1,
+    ) -> tuple[PublicFacts, Preparation | None]:
         """Fix the solution and all numbers of a run, from public quantities alone.
 
-        ``before`` is what earlier runs have learnt about the records.
+        ``before`` is what earlier runs have learnt about the records, ``reports`` the number of
+        reports of this one. With the facts comes what public rows tell.
         """
         if not self.history.epochs_heard:  # later it was trained here
             kept = seems_trained(self.module) if self.start == AUTO else self.start == "trained"
@@ -143,6 +152,7 @@ class Settings:
             records = PublicRecords(
                 inputs.scale,
                 inputs.means(self.public_mean) if given else None,
+                self._rows(inputs) if begins else None,
                 # What is known is not learnt again.
                 learnable=inputs.foldable and self._composed is None and begins,
             )
@@ -161,7 +171,19 @@ class Settings:
         run = plan_run(self.asked, facts, records, solution=self._composed)
         self.recipe, self.solution, self._plan = run.recipe, run.solution, run.preparation
         self._preparing = 0 if self._plan is None else self._plan.rounds
-        return run.facts
+        told = None if records is None or records.rows is None else records.known(run, reports)
+        return run.facts, told
+
+    def _rows(self, inputs: Inputs) -> Any:
+        """The public rows on the scale of the inputs, if there are some."""
+        if self.public_rows is None:
+            return None
+        if self._keeps_start:
+            allowed = "omitted from a trained start, whose first layer knows its inputs as they are"
+            raise InvalidArgument("public_rows", "rows", allowed)
+        rows = inputs.rows(self.public_rows)
+        self._public_rows = len(rows)
+        return rows
 
     @property
     def _epochs(self) -> int:
@@ -189,6 +211,7 @@ class Settings:
             seeded=self.seed is not None,
             prepared=self._preparing > 0,
             public_means=self._public_means,
+            public_rows=self._public_rows,
             fewest_reports=self.history.fewest_reports,
             epochs=self._epochs,
         )
@@ -222,4 +245,5 @@ class Settings:
             "loss": getattr(self.loss, "__qualname__", type(self.loss).__qualname__),
             **{name: text_of(value) for name, value in vars(self.asked).items()},
             **{name: text_of(getattr(self, name)) for name in (*own, "public_mean", "_composed")},
+            "public_rows": digest_of(self.public_rows),
         }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 _SHOWN = 100
-_DECIDED = ("_grouped", "_keeps_start", "_public_means", "_preparing")
+_DECIDED = ("_grouped", "_keeps_start", "_public_means", "_public_rows", "_preparing")
 """What a trainer remembers of the decisions of its runs."""
 _WANTED = "what FederatedTrainer.state_dict() returned"
 
@@ -225,6 +225,14 @@ def text_of(value: Any) -> str:
         return part.tolist() if hasattr(part, "tolist") else part
 
     return repr(plain(value))
+
+
+def digest_of(rows: Any) -> str:
+    """What tells public rows from others; nothing without any."""
+    if rows is None:
+        return ""
+    array = np.ascontiguousarray(rows, dtype="<f8")
+    return hashlib.sha256(repr(array.shape).encode() + array.tobytes()).hexdigest()[:16]
 
 
 def digest_of_frozen(module: nn.Module) -> str:

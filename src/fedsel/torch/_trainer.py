@@ -104,6 +104,10 @@ class FederatedTrainer(Settings):
         None, or published means of the inputs' entries, in their units: an array of an input's
         shape with NaN where none is known, or {number of the entry in the flattened input: mean}.
         They tell the centre of these entries, and no round learns it. Needs ``feature_range``.
+    public_rows
+        None, or inputs (m, …) that belong to nobody, without targets. They tell centre, spread,
+        size and geometry of the inputs, and all rounds train. Needs ``feature_range`` and a module
+        whose first layer can take that up, as ``centre`` does.
     chunk
         Clients whose updates are held at a time, and test records that are judged at a time; by
         default what fits into 64 MiB.
@@ -262,8 +266,9 @@ class FederatedTrainer(Settings):
         like = records.like[0]
         inputs = self._inputs(like)
         rounds = self.solution.epochs * -(-clients // batch)
-        facts = self._decide(batch, rounds, outputs_of(self.module, like), inputs, before)
-        known = before or (None if inputs is None else inputs.unprepared)
+        classes, reports = outputs_of(self.module, like), self.solution.epochs * clients
+        facts, told = self._decide(batch, rounds, classes, inputs, before, reports)
+        known = before or told or (None if inputs is None else inputs.unprepared)
         public = {"clients": clients, "rounds": rounds, "groups": partition is not None}
         described = {name: repr(value) for name, value in {**public, **vars(self.recipe)}.items()}
         if past is not None:
@@ -274,7 +279,8 @@ class FederatedTrainer(Settings):
             of = (self.module, self.loss, self.recipe.reg, test, inputs, known)
             judge = ModuleJudge(*of, chunk=updates.chunk)
         self._grouped = partition is not None
-        if self.local is None and not self.history.epochs_heard:  # fits of one trainer add up
+        # Fits of one trainer add up, and public rows compensate for some noise.
+        if self.local is None and not self.history.epochs_heard and told is None:
             classifies = self.loss is nn.functional.cross_entropy
             classifies |= isinstance(self.loss, nn.CrossEntropyLoss)
             warn_about_clients(
