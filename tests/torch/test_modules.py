@@ -261,6 +261,23 @@ def test_a_buffer_that_changes_later_changes_nothing():
         np.testing.assert_array_equal(rows_of(part), rows_of(expected))
 
 
+def looks(own, x):
+    return plain(own, x) if x.sum() > 0 else own.two(x)
+
+
+def draws(own, x):
+    return plain(own, nn.functional.dropout(x))
+
+
+@pytest.mark.parametrize("way", [looks, draws])
+@pytest.mark.parametrize("local", [None, Local(rate=0.1)])
+def test_a_module_that_vmap_cannot_run_is_refused_before_anything_is_spent(way, local):
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    with pytest.raises(InvalidArgument, match=r"^module = 'Own, which torch.func.vmap cannot run'"):
+        FederatedTrainer(module(way, None), epsilon=2.0, local=local).fit(X, y)
+    assert len(_account.RECORDS.digests) == 0
+
+
 def test_dropout_that_is_turned_off_is_no_dropout():
     net = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 3))
     with pytest.raises(InvalidArgument, match="without dropout"):
