@@ -22,6 +22,7 @@ TOURS = sorted((ROOT / "docs" / "tours").glob("*.md"))
 TORCH = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 MARKS = {
     "docs/advise.md": [pytest.mark.slow],
+    "docs/large-models.md": TORCH,
     "docs/scaling.md": [pytest.mark.slow],
     "docs/shuffling.md": [pytest.mark.slow],
     "docs/tables.md": [pytest.mark.slow],

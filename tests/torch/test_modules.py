@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import TensorDataset
 
 from fedsel import InvalidArgument
 from fedsel.sampling._batch import rows_of
@@ -261,6 +262,23 @@ def test_a_buffer_that_changes_later_changes_nothing():
         np.testing.assert_array_equal(rows_of(part), rows_of(expected))
 
 
+def looks(own, x):
+    return plain(own, x) if x.sum() > 0 else own.two(x)
+
+
+def draws(own, x):
+    return plain(own, nn.functional.dropout(x))
+
+
+@pytest.mark.parametrize("way", [looks, draws])
+@pytest.mark.parametrize("local", [None, Local(rate=0.1)])
+def test_a_module_that_vmap_cannot_run_is_refused_before_anything_is_spent(way, local):
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    with pytest.raises(InvalidArgument, match=r"^module = 'Own, which torch.func.vmap cannot run'"):
+        FederatedTrainer(module(way, None), epsilon=2.0, local=local).fit(X, y)
+    assert len(_account.RECORDS.digests) == 0
+
+
 def test_dropout_that_is_turned_off_is_no_dropout():
     net = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 3))
     with pytest.raises(InvalidArgument, match="without dropout"):
@@ -366,3 +384,26 @@ def test_what_cannot_be_replaced_is_refused_and_left():
         replace_batchnorm("net")
     plain = nn.Linear(2, 2)
     assert replace_batchnorm(plain) is plain
+
+
+def test_no_more_records_are_judged_than_clients_are_held_at_a_time():
+    class Judged(TensorDataset):
+        def __getitems__(self, numbers):
+            asked.append(len(numbers))
+            return [self[i] for i in numbers]
+
+    asked, test = [], Judged(torch.randn(33, 6), torch.randint(0, 3, (33,)))
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    trainer = FederatedTrainer(nn.Linear(6, 3), epsilon=2.0, batch=N, chunk=5)
+    trainer.fit(X, y, eval_set=test, evaluate="end")
+    assert asked[-7:] == [5, 5, 5, 5, 5, 5, 3]
+
+
+def test_a_buffer_is_part_of_what_a_state_belongs_to():
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    state = FederatedTrainer(Shift(), epsilon=2.0, batch=N).fit(X, y).state_dict()
+    FederatedTrainer(Shift(), epsilon=2.0, batch=N).load_state_dict(state)
+    other = Shift()
+    other.mean += 1
+    with pytest.raises(InvalidArgument, match="frozen parameters"):
+        FederatedTrainer(other, epsilon=2.0, batch=N).load_state_dict(state)

@@ -130,19 +130,33 @@ class ClientUpdates:
         )
         self._untouched = Untouched(module, loss)
         self._gradients: Gradients | None = None
-        start = self._tensors(self.layout.read(module))
+        try:
+            entries = self._tried(self._tensors(self.layout.read(module)))
+        except RuntimeError as error:
+            if not str(error).startswith("vmap:"):
+                raise
+            actual = f"{type(module).__name__}, which torch.func.vmap cannot run"
+            allowed = (
+                "a module that takes many clients at a time: nothing in it is random or decided by"
+                " the values of tensors (.item(), if x.any())"
+            )
+            raise InvalidArgument("module", actual, allowed) from error
+        fits = max(1, CHUNK_BYTES // (4 * _COPIES * entries))
+        self.chunk = fits if chunk is None else check_count("chunk", chunk)
+
+    def _tried(self, start: dict[str, torch.Tensor]) -> int:
+        """Try the module on records of nobody; how many entries are held for one client."""
         made_up = self._made_up(0)
-        check_buffers(module, {**start, **self._frozen}, made_up[0][:, 0])
+        check_buffers(self.module, {**start, **self._frozen}, made_up[0][:, 0])
         with self._untouched:
-            if self._single and local is None and self.reg == 0:
+            if self._single and self.local is None and self.reg == 0:
                 self._gradients = Gradients(self._mean_loss)
                 entries = self._gradients.learn(start, made_up[0], made_up[1])
             else:
                 held = entries_of(self._mean_loss, start, *made_up)
                 entries = self.layout.dim + held * self._together
         self._check_passes(start)
-        fits = max(1, CHUNK_BYTES // (4 * _COPIES * entries))
-        self.chunk = fits if chunk is None else check_count("chunk", chunk)
+        return entries
 
     @property
     def _together(self) -> int:
