@@ -3,6 +3,8 @@
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from contextlib import closing
 
@@ -83,6 +85,23 @@ def test_the_folder_is_held_until_the_last_run_has_ended(quick_path):
     second.begin("a", b"begun", 0.0)
     second.close()
     open_store(quick_path / "store").close()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_reader_that_comes_and_goes_loses_no_commit(quick_path, again):
+    """`fedsel invite` does so; if the service had lost its locks, SQLite would delete the log."""
+    opened = [open_store(quick_path / "store")]
+    if again:  # a further run of the service, or invitations that are made in its process
+        opened.append(opened[0].another())
+    read = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+    read += "print(*(n for n, in c.execute('SELECT name FROM runs ORDER BY name'))); c.close()"
+    for names in ("a", "a b", "a b c"):
+        opened[-1].begin(names[-1], b"begun", 0.0)
+        command = [sys.executable, "-c", read, quick_path / "store" / "service.sqlite"]
+        said = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert said.stdout.strip() == names
+    for store in opened:
+        store.close()
 
 
 def test_runs_that_write_at_once_take_turns(quick_path):

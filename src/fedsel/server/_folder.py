@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
 from typing import Any, Self, final
 
 from filelock import FileLock, Timeout
 
-from fedsel._internal.paths import sync_folder
+from fedsel._internal.paths import new_file, sync_folder
 
 LOCK_NAME = "server.lock"
 """The lock's file: empty, and left in place."""
@@ -123,8 +123,13 @@ def remove_scratch(path: Path) -> None:
 
 
 def connect_private(file: Path, **options: Any) -> sqlite3.Connection:
-    """Open a database that only its owner reads; one thread at a time may use it."""
-    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))  # journals get the same mode
+    """Open a database that only its owner reads; one thread at a time may use it.
+
+    A file that exists is not opened beside SQLite: POSIX ends all locks of a process on a file when
+    it closes any handle of it, and another process would then delete the log under a connection.
+    """
+    with suppress(FileExistsError):
+        new_file(file).close()  # journals get the same mode
     connection: sqlite3.Connection = sqlite3.connect(
         file, isolation_level=None, check_same_thread=False, **options
     )

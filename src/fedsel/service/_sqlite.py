@@ -93,17 +93,17 @@ class SQLiteStore(Store):
 def _opened(file: Path) -> sqlite3.Connection:
     # It holds the key that signs invitations; the log beside it gets the same mode.
     connect = partial(connect_private, file, timeout=60.0)
-    connection = connect()
-    try:
-        with _usable(f"{file}: ", "; restore it from a backup, or take another folder"):
+    with _usable(f"{file}: ", "; restore it from a backup, or take another folder"):
+        connection = connect()
+        try:
             if connection.execute("SELECT 1 FROM sqlite_schema").fetchone():  # of a service?
                 connection.execute("SELECT id, name, key, checkpoint, round FROM runs LIMIT 0")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             migrate(connection.execute, "sqlite", connect, "BEGIN IMMEDIATE")
-    except BaseException:
-        connection.close()
-        raise
+        except BaseException:
+            connection.close()
+            raise
     return connection
 
 
