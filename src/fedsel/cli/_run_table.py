@@ -127,6 +127,7 @@ def _exposure(row: Row) -> str:
 def _caption(rows: Sequence[Row]) -> Iterator[str]:
     everyone = list(dict.fromkeys(row["solution"] for row in rows))
     exposed = [row for row in rows if not (row["private"] and row["within_budget"])]
+    yield f"always the most frequent class: {100 * rows[0]['majority']:.2f} %"
     yield from _grouped(_choices(rows), everyone)
     yield from _grouped(_shares(rows), everyone)
     yield from _same_laws(rows)
