@@ -105,4 +105,4 @@ def test_the_command_says_both(advice):
     assert found == json.loads(json.dumps(advice.as_dict()))
     assert found["central"]["without"]["epsilon"] == 0.5
     error = run_here("advise", *options, "--epsilon", "1", status=2).stderr
-    assert error == "fedsel: --central = 0.5: must be omitted if epsilon is set\n"
+    assert error == "fedsel: --central = 0.5: must be omitted if the local ε is given\n"

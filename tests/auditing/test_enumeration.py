@@ -19,6 +19,11 @@ def test_a_die_by_rejection_is_exact():
         exact_law(die, most_paths=50)
 
 
+def test_other_draws_have_no_exact_law():
+    with pytest.raises(AttributeError, match=r"entropy\.random: an exact law needs draws by"):
+        exact_law(lambda entropy: entropy.random() < 0.5)
+
+
 def test_a_loop_within_a_loop_and_what_stands_before_it():
     def inner(entropy):
         while True:

@@ -34,6 +34,7 @@ TRIALS = 1_000_000
         (FlatPicks(Duchi(0.5), picks=2, clip=0.3), 3),
         (solution("PS-Duchi", epsilon=1.5, dim=3, k=1, clip=0.3, momentum=0.5, epochs=2), None),
         (solution("J", epsilon=1.0, dim=3), None),
+        (solution("FJ", epsilon=2.0, dim=4), None),
     ],
 )
 def test_sound_mechanisms_are_attacked_closely_but_not_refuted(mechanism, d):

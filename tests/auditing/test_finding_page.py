@@ -3,7 +3,7 @@
 import pytest
 
 from fedsel.auditing import audit_program
-from fedsel.auditing.finding_page import finding_page
+from fedsel.auditing.finding_page import finding_page, meaning
 from tests.auditing.test_program import FEW
 
 
@@ -21,3 +21,9 @@ def test_the_page_says_all_of_it_and_keeps_strange_outputs_harmless():
     assert page.count("<figure>") == 2
     assert "http://" not in page
     assert "https://" not in page
+
+
+def test_what_tells_nothing_apart_is_not_called_certainty():
+    found = audit_program(lambda _, entropy: entropy.below(2), inputs=[0, 1], claimed=1.0, **FEW)
+    assert meaning(found).startswith("The experiment cannot tell the two inputs apart")
+    assert "at least" not in meaning(found)

@@ -45,8 +45,6 @@ def test_every_name_that_is_listed_can_be_certified(known):
     """An officer files this for each solution of a policy; its ε is what a ledger charges."""
     claim = () if known.plain else ("-e", "1")
     status, done = outcome("certify", known.name, *claim, "-d", "10", "--json")
-    if status == 2:  # a mechanism for one number, which has no d
-        status, done = outcome("certify", known.name, *claim, "--json")
     told = json.loads(done.stdout)
     assert status == (0 if told["holds"] else 1)
     built = solution(known.name, epsilon=None if known.plain else 1.0, dim=10)
@@ -59,7 +57,7 @@ def test_every_name_that_is_listed_can_be_certified(known):
         assert f"the solution {known.name} is not private" in told["note"]
 
 
-@pytest.mark.parametrize("name", ["PM-RP", "ps-pm-c", "PrivUnit", "RS-PM"])
+@pytest.mark.parametrize("name", ["PM-RP", "ps-pm-c", "PrivUnit", "RS-PM", "Duchi"])
 def test_a_solution_is_described(name):
     _, done = outcome("certify", name, "-e", "1", "-d", "20")
     first, second, *_ = done.stdout.splitlines()
@@ -76,6 +74,8 @@ def test_a_solution_is_described(name):
         (("EXP-PM-C", "-e", "1", "-d", "9", "-k", "2"), "EXP-PM-C has no such parameter"),
         (("NP", "-e", "1", "-d", "9"), "--epsilon = 1.0: must be omitted: NP"),
         (("PM-RP", "-d", "9"), "--epsilon = None"),
+        (("PM", "-e", "1", "-d", "9", "--mu", "0.2"), "--mu = 0.2: must be omitted: PM has no"),
+        (("Identity", "-d", "9"), "--dim = 9: must be omitted: Identity has no such parameter"),
         (("NP", "-d", "9", "--shuffled", "9"), "--shuffled = 9: must be omitted"),
     ],
 )

@@ -51,6 +51,11 @@ def test_help_fits_the_terminal(path, columns):
     assert not texts or columns == "120" or max(len(t) for t in texts) <= int(columns) - 40
 
 
+@pytest.mark.parametrize("path", [(), ("ledger",)], ids=" ".join)
+def test_a_group_alone_shows_its_help(path):
+    assert run_here(*path, COLUMNS="80").stdout == help_of(*path)
+
+
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_every_command_has_an_example_and_json(path):
     text = help_of(*path)

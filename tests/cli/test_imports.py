@@ -117,3 +117,28 @@ def test_a_wrong_composition_is_refused_before_the_work(tmp_path):
     file.write_text(file.read_text().replace("recipe.dim, stages", "recipe.dim + 1, stages"))
     arguments = ("run", "--import", str(file), "-s", "TT-Duchi", *SMALL)
     assert "must be TT-Duchi with dim = " in run_here(*arguments, status=2, cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    ("returned", "shown"), [("None", "None"), ("1 // 0", "ZeroDivisionError(")]
+)
+@pytest.mark.parametrize("command", ["run", "certify"])
+def test_a_composition_that_fails_is_one_sentence(tmp_path, command, returned, shown):
+    file = tmp_path / "wrong.py"
+    register = "from fedsel.solutions import register"
+    file.write_text(f"{register}\nregister('TT-Duchi', lambda recipe: {returned})\n")
+    arguments = {"run": ("-s", "TT-Duchi"), "certify": ("TT-Duchi", "-e", "1", "-d", "9")}[command]
+    done = run_here(command, *arguments, "--import", str(file), status=2, cwd=tmp_path)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"fedsel: compose(TT-Duchi) = {shown}")
+    assert last.endswith(": must be a Solution")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_composition_over_its_budget_is_marked_without_a_note_of_its_own(tmp_path):
+    file = own(tmp_path)
+    text = file.read_text().replace("budget.value", "budget.per_epoch")
+    file.write_text(text.replace(', note="of my own"', ""))
+    arguments = ("--import", str(file), "-s", "TT-Duchi", "-s", "PM", *SMALL)
+    done = run_here("run", *arguments, "--out", str(tmp_path / "out"))
+    assert "TT-Duchi: its exact ε is above what it was given" in done.stdout.splitlines()

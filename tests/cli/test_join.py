@@ -94,6 +94,16 @@ def test_two_numbers_in_place_of_a_policy(folder):
     assert "this device refuses what it is asked: the report would cost more" in refused.stdout
 
 
+def test_what_of_a_task_the_policy_does_not_allow_is_named(folder):
+    policy = (folder / "policy.toml").read_text()
+    assert "dimensions = [3]" in policy
+    (folder / "policy.toml").write_text(policy.replace("[3]", "[4, 5]"))
+    with Server(Script()) as server:
+        refused = run_here(*arguments(folder, server.url), status=1)
+    assert "your policy does not allow d = 3, only 4, 5\n" in refused.stderr
+    assert "ε spent: 0" in refused.stdout
+
+
 def test_a_column_that_the_policy_does_not_allow_is_named(folder):
     policy = (folder / "policy.toml").read_text() + '\ncolumns = ["age"]\n'
     (folder / "policy.toml").write_text(policy)

@@ -181,6 +181,7 @@ ALONE = "a model of records: devices brought updates of their own, so it has wei
             ("predict", "model.json", "my.csv", "--label", "further"),
             "--label = 'further': must be one of no, yes, in some record at least",
         ),
+        (("predict", "model.json", "my.csv", "--label", "seen"), "--label = 'seen': must be one"),
         (("predict", "model.json", "my.csv", "--out", "no/x.csv"), "--out = 'no/x.csv': must be"),
         (("export", "weights.json", "x.onnx"), f"MODEL = 'weights.json': must be {ALONE}"),
         (("export", "model.json", "x.pkl"), "OUT = 'x.pkl': must be a file ending in .onnx or .js"),

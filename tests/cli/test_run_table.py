@@ -47,6 +47,8 @@ def test_the_table_says_what_each_solution_was_run_with(fedsel_run):
     assert "RJ: ρ = 0.4" in text
     assert "PS-PM: α as given or fitted to the data set, last weights, records as they are" in text
     assert "PS-PM: μ = 0.1" in text
+    (row, *_) = fedsel_run("-s", "RJ", "-s", "PS-PM", "-e", "4")
+    assert f"always the most frequent class: {100 * row['majority']:.2f} %" in text
 
 
 def test_standardising_is_noted_in_table_json_and_csv(fedsel_run, tmp_path):

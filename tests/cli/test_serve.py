@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from fedsel.cli import serve
+from fedsel.service import Task
 from tests.cli.support import run_here
 from tests.service.support import (
     Http,
@@ -128,6 +130,13 @@ def test_one_command_serves_several_tasks(task_files, quick_path):
     assert "name in b.toml = 'A': must be another one: /runs/a is the path of the task 'a'" in error
     error = run_here("serve", first, second, "--demo", status=2).stderr
     assert "omitted with --demo" in error
+
+
+def test_people_are_told_how_to_invite(task_file):
+    """With the store, in which the key lies: other invitations are not valid."""
+    run = {"address": "http://x", "rounds": 1, "epsilon_per_report": 2.0, "store": "runs"}
+    told = [*serve._described(Task.load(task_file), run)]
+    assert f"  devices need invitations: fedsel invite {task_file} --store runs" in told
 
 
 def test_without_a_store_each_task_has_its_own(task_files, quick_path):

@@ -117,6 +117,11 @@ def test_wrong_schemas(table, changed, words):
         read(table, schema=Schema(**(given | changed)))
 
 
+def test_a_feature_is_no_label(table):
+    with pytest.raises(InvalidArgument, match="label = 'job': must be no column that is a feature"):
+        read(table, "job", schema=SCHEMA)
+
+
 def test_a_schema_is_for_tables(tmp_path):
     np.savez(tmp_path / "own.npz", X=np.eye(3), y=[1, 2, 2])
     with pytest.raises(InvalidArgument, match=r"omitted for \.npz"):

@@ -91,7 +91,7 @@ def test_impossible_parameters(bad, name):
 def test_targets_must_be_finite():
     X, y = data(300)
     y[7] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(InvalidData, match=r"^y: a label is missing: leave records without"):
         regressor().fit(X, y)
 
 

@@ -227,6 +227,11 @@ def test_a_baseline_of_another_dimension_is_refused():
         Solution("wrong", 5, PrivUnit(1.0, dim=4))
 
 
+def test_only_reports_are_decoded():
+    with pytest.raises(InvalidArgument, match=r"^reports = \[\]: must be a Reports"):
+        Solution("flat", 5, MECHANISMS["two stages"]).decode([])
+
+
 @every_transform
 def test_a_value_is_finite_and_the_one_that_is_among_all(transform):
     """Also of an update beyond all numbers, such as a large momentum makes of a finite one."""

@@ -52,6 +52,16 @@ def test_the_page_is_the_same_for_the_same_ledgers(stores, report):
     assert inspect_ledgers(stores, made=MADE).to_html() == report.to_html()
 
 
+def test_a_run_of_one_day_has_one_date(tmp_path, monkeypatch):
+    stores, said = [tmp_path / "first", tmp_path / "second"], []
+    for number, store in enumerate(stores):
+        monkeypatch.setattr("tests.statements.support.BEGUN", BEGUN + number * 24 * 3600)
+        device(store, [keyboard()])
+        said.append(Text(inspect_ledgers(stores[: number + 1], made=MADE).to_html()).text)
+    assert "2026-09-21 –" not in said[0]
+    assert "2026-09-21 – 2026-09-22" in said[1]
+
+
 def test_texts_of_a_server_are_text_on_the_page(report):
     page = Text(report.to_html())
     assert page.text.count(HOSTILE.purpose) >= 2

@@ -128,6 +128,13 @@ def test_a_record_does_not_depend_on_those_beside_it(name):
         assert MIXED.encode(part).tolist() == [whole[i].tolist()]
 
 
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_table_without_records_has_no_features(name):
+    table = FRAMES[name]
+    empty = {key: [] for key in ROWS} if isinstance(table, list | dict) else table[:0]
+    assert MIXED.encode(empty).shape == (0, len(MIXED.features))
+
+
 TYPED = {
     "dates as numbers": ({"age": pd.to_datetime(["2020-01-01"])}, "'age': .*parts.* Datetime"),
     "dates as levels": ({"job": pd.to_datetime(["2020-01-01"])}, "'job': .*parts.* Datetime"),
@@ -204,7 +211,7 @@ WRONG = [
         "columns.a.indicator = 1: must be a bo",
     ),
     ({"columns": {"a": {"date": ["week"]}}}, "columns.a.date = ['week']: must be a list of year"),
-    ({"columns": {"a": {"date": ["year"]}}}, "columns.a.range = [None, None]: must be [first, la"),
+    ({"columns": {"a": {"date": ["year"]}}}, "columns.a.range = None: must be [first, last], two"),
     ({"columns": {"a": {"date": ["day"], "format": "DD.MM"}}}, "columns.a.format = 'DD.MM': must"),
     (
         {"columns": {"a": {"date": ["year"], "range": ["2001-01-01", "2000-01-01"]}}},

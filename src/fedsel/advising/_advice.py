@@ -346,11 +346,11 @@ def advise(
     False
     """
     if epsilon is None and central is None:
-        raise InvalidArgument("epsilon", epsilon, "a number > 0, unless you set central")
+        raise InvalidArgument("epsilon", epsilon, "a number > 0, unless a central ε is given")
     if epsilon is not None and central is not None:
-        raise InvalidArgument("central", central, "omitted if epsilon is set")
+        raise InvalidArgument("central", central, "omitted if the local ε is given")
     if delta is not None and central is None:
-        raise InvalidArgument("delta", delta, "omitted unless central is set")
+        raise InvalidArgument("delta", delta, "omitted without a central ε")
     if batch is not None and rounds is not None:
         raise InvalidArgument("rounds", rounds, "omitted if batch is set")
     clients = check_count("clients", clients)

@@ -53,6 +53,9 @@ class _Path:
             self.entered[place] = (tuple(self.decisions), len(self.entered))
         return _Draw(self, [0, n], 0, 1, 0) if n > 1 else 0
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"entropy.{name}: an exact law needs draws by entropy.below(n) alone")
+
     def decide(self, weights: tuple[int, ...]) -> int:
         """Choose this path's branch among branches with these weights."""
         i = len(self.decisions)

@@ -28,6 +28,7 @@ from fedsel.errors import (
     check_vectors,
 )
 from fedsel.mechanisms import Mechanism, ReportMechanism, Selection, Value
+from fedsel.mechanisms._reports import Reports
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution
 
@@ -39,6 +40,7 @@ Sampler = Callable[[Any, int, int, Tell], Raw]
 FALSE_ALARM = 1e-9
 """The chance that one lower bound lies above the true loss."""
 _MOST_OUTCOMES = 64
+_MOST_DIRECTIONS, _ENTRIES_AT_ONCE = 8, 1 << 21
 
 
 class AuditEntropy(np.random.Generator):
@@ -285,10 +287,29 @@ def own_sampler(target: Mechanism | Solution) -> Sampler:
             return simulated.perturb(target, vector, who)
         if isinstance(target, ReportMechanism | Solution):
             reports = simulated.report(target, vector[None, :], who)
-            return np.concatenate([reports.slot, reports.symbol], axis=1)
+            pairs = np.concatenate([reports.slot, reports.symbol], axis=1)
+            return np.concatenate([pairs, *_directions(target, reports)], axis=1)
         raise InvalidArgument("target", target, "a solution, a mechanism or a callable")
 
     return sample
+
+
+def _directions(target: ReportMechanism | Solution, reports: Reports) -> list[Vector]:
+    """The first entries of what a report adds to the totals, if it has codewords of its own.
+
+    Hardly any two reports of FJ name the same codeword, so its number alone tells nothing.
+    """
+    if not isinstance(target, Solution) or target.transform.adder is None:
+        return []
+    adder = target.transform.adder
+    _, steps = target.alphabet.steps(reports.symbol[:, 0])
+    moved = np.empty((reports.clients, min(adder.places, _MOST_DIRECTIONS)))
+    at_once = max(1, _ENTRIES_AT_ONCE // adder.places)
+    for first in range(0, reports.clients, at_once):
+        some = slice(first, first + at_once)
+        words = adder.codewords(reports.slot[some, 0])[:, : moved.shape[1]]
+        moved[some] = words * steps[some, None]
+    return [moved]
 
 
 def _callable_sampler(program: Callable[..., object], vectorized: bool) -> Sampler:

@@ -76,8 +76,14 @@ def _spoken_epsilon(exact: ExactLoss) -> str:
 def meaning(found: ProgramAudit) -> str:
     """What the finding means for a person, in one sentence."""
     low, high = found.finding.bounds
-    seen = low / (low + high) if low + high else 0.5
     allowed = 1 / (1 + math.exp(-found.claimed))
+    if low <= high:
+        return (
+            "The experiment cannot tell the two inputs apart, which says little: it may have "
+            f"missed the event that does. ε = {found.claimed:g} would allow an observer to be "
+            f"{100 * allowed:.1f} % certain."
+        )
+    seen = low / (low + high)
     return (
         "An observer who considers the two inputs equally likely and then sees the event is at "
         f"least {100 * seen:.1f} % certain which of them it was; ε = {found.claimed:g} would allow "

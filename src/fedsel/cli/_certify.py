@@ -39,7 +39,7 @@ def certify_command(
         str,
         typer.Argument(
             help=f"A mechanism ({_NAMES}, or two of them as PS-PM), or else a name that "
-            "fedsel solutions --all lists."
+            "fedsel solutions --all lists; with --dim, PM is the flat solution."
         ),
     ],
     epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="The claimed ε.")] = None,
@@ -75,7 +75,7 @@ def certify_command(
     if delta is not None and shuffled is None:
         raise InvalidArgument("--delta", delta, "omitted without --shuffled")
     given: dict[str, Any] = {"--epsilon": epsilon, "--k": k, "--mu": mu, "--words": codewords}
-    top, known = None if k is None else parse_top(k), _entry_of(name)
+    top, known = None if k is None else parse_top(k), _entry_of(name, dim)
     built = None
     if known is None:
         target = mechanism(name, epsilon=epsilon, k=top, mu=_SHARE if mu is None else mu)
@@ -126,13 +126,17 @@ def certify_command(
         raise typer.Exit(1)
 
 
-def _entry_of(name: str) -> Entry | None:
-    """The solution of a name that is no mechanism's; None where it is, or where nobody knows it."""
+def _entry_of(name: str, dim: int | None) -> Entry | None:
+    """The solution of a name; None where it is a mechanism's, or where nobody knows it.
+
+    The mechanisms of one number have no d: with one, PM is the flat solution.
+    """
+    known = next((known for known in entries() if known.name.lower() == name.lower()), None)
     try:
-        mechanism(name, epsilon=1.0)
+        scalar = isinstance(mechanism(name, epsilon=1.0), Value)
     except InvalidArgument:
-        return next((known for known in entries() if known.name.lower() == name.lower()), None)
-    return None
+        return known
+    return known if scalar and dim is not None else None
 
 
 def _built(known: Entry, epsilon: float | None, dim: int | None, **given: Any) -> Solution:

@@ -90,6 +90,10 @@ class PlainCommand(_PlainHelp, TyperCommand):
 class PlainGroup(_PlainHelp, TyperGroup):
     """A group of commands whose errors show no control characters of the command line."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Without anything the help is shown, as it is asked for by --help."""
+        return super().parse_args(ctx, args or ["--help"])
+
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Read the options before the name of a command."""
         with _plain_errors():
@@ -119,7 +123,6 @@ class App(typer.Typer):
         settings = {"help_option_names": ["-h", "--help"], "max_content_width": _WIDEST}
         super().__init__(
             cls=PlainGroup,
-            no_args_is_help=True,
             # Markup would take "[default: 5]" in a help text for a tag, and drop it.
             rich_markup_mode=None,
             pretty_exceptions_show_locals=False,

@@ -184,7 +184,8 @@ def _ask(model: Model, schema: Schema, data: Path, label: str | None, header: bo
         table: Any = block
         if label is not None:
             names = list(block)
-            labels.append(block.pop(names[label_index(names, label)]))
+            name = names[label_index(names, label)]
+            labels.append(block[name] if schema.named else block.pop(name))
         if schema.named:
             missing.update({n: int(cells.sum()) for n, cells in schema.missing(block).items()})
         else:

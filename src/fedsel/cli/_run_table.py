@@ -118,13 +118,20 @@ def _grouped(pairs: Iterable[tuple[str, str]], everyone: Sequence[str]) -> Itera
         yield text if list(about) == list(everyone) else f"{', '.join(about)}: {text}"
 
 
+def _exposure(row: Row) -> str:
+    """Why a row does not keep its ε, in the composition's own words if it has any."""
+    fact = "its exact ε is above what it was given" if row["private"] else "not private"
+    return row["privacy"] or fact
+
+
 def _caption(rows: Sequence[Row]) -> Iterator[str]:
     everyone = list(dict.fromkeys(row["solution"] for row in rows))
     exposed = [row for row in rows if not (row["private"] and row["within_budget"])]
+    yield f"always the most frequent class: {100 * rows[0]['majority']:.2f} %"
     yield from _grouped(_choices(rows), everyone)
     yield from _grouped(_shares(rows), everyone)
     yield from _same_laws(rows)
-    yield from _grouped(((row["solution"], row["privacy"]) for row in exposed), everyone)
+    yield from _grouped(((row["solution"], _exposure(row)) for row in exposed), everyone)
     notes = ((row["solution"], note) for row in rows for note in row["notes"])
     for line in _grouped(notes, everyone):
         yield f"† {line}" if line.endswith(STANDARDISED) else line

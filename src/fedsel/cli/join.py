@@ -203,7 +203,7 @@ def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> No
     columns = None if offer.task.schema is None else offer.task.schema.columns_used
     if columns is not None:
         say(f"  of your columns: {', '.join(columns)}")
-    if forbidden := limits.forbidden(columns):
+    if forbidden := limits.misfit(recipe) or limits.forbidden(columns):
         say(f"  your policy does not allow {forbidden}")
     left = max(Fraction(0), Fraction(limits.lifetime) - spent)
     policy = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"

@@ -247,7 +247,8 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
         ends.append(f"{rule.seconds:g} seconds and {rule.least} report(s)")
     yield f"  {run['rounds']} rounds, each closed after {' or '.join(ends)}; store: {run['store']}"
     open_to_all = task.invitations == "open"
-    yield "  anyone may take part" if open_to_all else "  devices need invitations: fedsel invite"
+    invite = f"devices need invitations: fedsel invite {task.file} --store {run['store']}"
+    yield "  anyone may take part" if open_to_all else f"  {invite}"
     if task.schema is not None:
         yield f"  in a browser: {address}/join"
     yield f"  the model: {address}/v1/model.json, which fedsel predict reads"

@@ -191,9 +191,11 @@ class _ColumnReader:
 def _by_schema(path: Path, schema: Schema, label: str | int | None, header: bool | None) -> Dataset:
     """Records by their schema; those whose label is no class are left out, as devices do."""
     if schema.classes is None:
-        given = None if schema.target_range is None else "a target_range"
-        wanted = "a list, in a schema for a data set; FedSelRegressor(schema=…) learns a number"
-        raise InvalidArgument("classes", given, wanted)
+        given, remedy = schema.target_range, "; FedSelRegressor(schema=…) learns a number"
+        if given is not None:
+            wanted = f"omitted in favour of classes{remedy}"
+            raise InvalidArgument("target_range", list(given), wanted)
+        raise InvalidArgument("classes", None, f"a list, in a schema for a data set{remedy}")
     for name, ends in zip(schema.features, schema.bounds.tolist(), strict=True):
         if np.isfinite(ends).all() and np.abs(ends).max() > np.finfo(np.float32).max:
             raise InvalidArgument(f"columns.{name}.range", ends, "within ±3.4e38 in a data set")
@@ -202,7 +204,10 @@ def _by_schema(path: Path, schema: Schema, label: str | int | None, header: bool
     y: list[NDArray[np.float64]] = []
     for block in cells(path, lambda names: label_index(names, at), header=header):
         names = list(block)
-        codes = schema.targets(block.pop(names[label_index(names, at)]))
+        label = names[label_index(names, at)]
+        if isinstance(schema.columns, Mapping) and label in schema.columns:
+            raise InvalidArgument("label", label, "no column that is a feature of the schema")
+        codes = schema.targets(block.pop(label))
         X.append(_encoded(schema, block)[~np.isnan(codes)])
         y.append(codes[~np.isnan(codes)])
     if not sum(map(len, y)):

@@ -160,15 +160,23 @@ class Policy:
         >>> policy.objection(Recipe("PS-PM", epsilon=2.0, epochs=5, dim=10**9))
         <Reason.NOT_ALLOWED: 'the policy of this device does not allow such a task'>
         """
-        allowed = (
-            recipe.solution in tuple(self.solutions)
-            and recipe.dim in tuple(self.dimensions)
-            and recipe.clip <= self.clip
-        )
-        if not allowed:
+        if self.misfit(recipe) is not None:
             return Reason.NOT_ALLOWED
         stated = Intent() if intent is None else intent
         return None if all(self._accepts(f, stated) for f in MOST_TEXT_BYTES) else Reason.PURPOSE
+
+    def misfit(self, recipe: Recipe) -> str | None:
+        """What of a recipe the policy forbids, beside what it allows; None if it allows all of it.
+
+        >>> Policy(2.0, 0.5, ["FJ"], [3, 8]).misfit(Recipe("FJ", epsilon=2.0, dim=5))
+        'd = 5, only 3, 8'
+        """
+        if recipe.solution not in tuple(self.solutions):
+            return f"{recipe.solution}, only {', '.join(self.solutions)}"
+        if recipe.dim not in tuple(self.dimensions):
+            return f"d = {recipe.dim}, only {', '.join(map(str, self.dimensions))}"
+        forbidden = recipe.clip > self.clip
+        return f"a clip of {recipe.clip:g}, only {self.clip:g}" if forbidden else None
 
     def forbidden(self, columns: Iterable[str] | None) -> str | None:
         """What a task uses although the policy does not allow it; None if it allows all of it.

@@ -60,7 +60,9 @@ _LEFT_BY_A_CRASH = (776, 264)
 class Fault(Enum):
     """What can be wrong with a ledger: said to the owner of the device."""
 
-    MISSING = "there is no ledger: create it once, with Client(…, create=True)"
+    MISSING = (
+        "there is no ledger: create it once, by fedsel ledger create or Client(…, create=True)"
+    )
     OCCUPIED = "the folder holds other files but no ledger, or a witness but not its ledger"
     FOREIGN = "this is not a ledger of fedsel, or it has another version"
     DAMAGED = "the ledger is damaged, so nothing is sent"

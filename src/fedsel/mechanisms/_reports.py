@@ -146,6 +146,10 @@ class Adder(Protocol):
         """Add the steps of slots, each in its window, to sums (windows, places)."""
         ...
 
+    def codewords(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What one step of each slot (n,) adds: (n, places)."""
+        ...
+
 
 @final
 class Totals:

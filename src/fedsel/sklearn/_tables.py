@@ -157,7 +157,7 @@ def _naming_columns(X: Any, schema: Schema | None, name: str = "X") -> Iterator[
             fault = _fault(X)
         if fault is None and "could not convert" in str(error):
             raise InvalidData("y: must be numbers") from None
-        if fault is None and str(error) == "Input contains NaN":
+        if fault is None and str(error) in ("Input contains NaN", "Input y contains NaN."):
             without = "leave records without a label out, as devices do"
             raise InvalidData(f"y: a label is missing: {without}") from None
         if fault is None:

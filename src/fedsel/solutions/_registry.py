@@ -121,7 +121,16 @@ def canonical(name: str, argument: str = "name") -> str:
 def build(recipe: Recipe) -> Solution:
     """Build the solution of a recipe in which nothing is automatic."""
     known = entry(recipe.solution)
-    built = known.compose(recipe)
+    returned = f"compose({known.name})"
+    try:
+        built = known.compose(recipe)
+    except InvalidArgument:
+        raise
+    except Exception as error:  # whatever a user's function does
+        if known.family != "own":
+            raise
+        raise InvalidArgument(returned, error, "a Solution") from error
+    check_kind(returned, built, Solution)
     if (built.name, built.dim, built.epochs) != (known.name, recipe.dim, recipe.epochs):
         wanted = f"{known.name} with dim = {recipe.dim} and epochs = {recipe.epochs}"
         raise InvalidArgument("compose", built, wanted)

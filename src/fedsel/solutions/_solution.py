@@ -298,6 +298,7 @@ class Solution:
 
     def decode(self, reports: Reports) -> NDArray[np.float64]:
         """The server's estimate of the mean update, from the reports of a round."""
+        check_kind("reports", reports, Reports)
         totals = self.totals()
         totals.add(reports)
         return self.expand(totals.mean())

@@ -118,7 +118,7 @@ def _runs(report: LedgerReport) -> Section:
             run.devices,
             run.reports,
             _amount(run.most_epsilon),
-            f"{_when(run.first)[:_DAY]} – {_when(run.last)[:_DAY]}",
+            " – ".join(dict.fromkeys(_when(end)[:_DAY] for end in (run.first, run.last))),
         )
         for run in report.runs
     )

@@ -220,7 +220,7 @@ class IfShuffled:
                 "; over several epochs shuffling proves nothing more, because clients keep what"
                 " they have not sent"
             )
-        return f" ({self.epochs} epochs added up; central() composes them to a smaller ε)"
+        return f" ({self.epochs} epochs added up; central() in Python may prove a smaller ε)"
 
     @property
     def facts(self) -> dict[str, str]:

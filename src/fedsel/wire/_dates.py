@@ -72,7 +72,8 @@ class Date:
         if (self.first is None) != (self.last is None) or (needed and self.first is None):
             wanted = "[first, last], two dates"
             wanted += f": {needed[0]} needs public bounds" if needed else ""
-            raise InvalidArgument("range", [self.first, self.last], wanted)
+            given = None if self.first is self.last else [self.first, self.last]
+            raise InvalidArgument("range", given, wanted)
         if self.first is not None and not self._day("first") < self._day("last"):
             raise InvalidArgument("range", [self.first, self.last], "[first, last], first < last")
         check_kind("indicator", self.indicator, bool)
@@ -116,7 +117,8 @@ class Date:
             numbers = absent if moment is None else self._numbers(moment)
             return [*numbers, float(moment is None)] if self.indicator else numbers
 
-        return np.array(each(encoded, cells), dtype=np.float64)
+        numbers = np.array(each(encoded, cells), dtype=np.float64)
+        return numbers.reshape(len(cells), len(self.features))
 
     def moment(self, cell: Any) -> Moment | None:
         """The year, month, day and hour of a cell; None where it is no date."""
