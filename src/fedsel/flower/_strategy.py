@@ -240,6 +240,9 @@ class FedSelStrategy(Strategy):
         Flower counts rounds from 1 at each start; ``history`` continues counting. ``evaluate_fn``
         evaluates the model on the server's own data; ``history`` keeps "accuracy" and "loss".
         """
+        if not isinstance(initial_arrays, ArrayRecord):
+            given = type(initial_arrays).__name__
+            raise InvalidArgument("initial_arrays", given, "an ArrayRecord: ArrayRecord([w, b, …])")
         server = self._open(initial_arrays).server
         self._empty_rounds = EmptyRounds()
         begun = server.round
