@@ -408,6 +408,7 @@ def test_where_no_norm_is_known_directions_are_reported(tmp_path):
         ({"scale": {"0": float("nan")}}, r"scale\['0'\]"),
         ({"mu": 2.0}, "mu"),
         ({"patience": float("nan")}, "patience"),
+        ({"patience": -1}, "patience"),
         ({"max_empty_rounds": 0}, "max_empty_rounds"),
         ({"max_empty_rounds": 1.5}, "max_empty_rounds"),
         ({"rho": -1.0}, "rho"),

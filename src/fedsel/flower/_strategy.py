@@ -165,6 +165,8 @@ class FedSelStrategy(Strategy):
         self.folder = None if folder is None else Path(folder)
         self.min_nodes = check_count("min_nodes", min_nodes, most=nodes)
         self.patience = float(check_finite("patience", patience))
+        if self.patience < 0:
+            raise InvalidArgument("patience", patience, "a number of seconds ≥ 0")
         self.max_empty_rounds = (
             None if max_empty_rounds is None else check_count("max_empty_rounds", max_empty_rounds)
         )
