@@ -1,5 +1,6 @@
 """A device's own records: by the names of their columns, whatever their order."""
 
+import os
 import tracemalloc
 from dataclasses import replace
 from datetime import datetime
@@ -117,6 +118,16 @@ def test_a_file_that_cannot_be_read_is_told_without_its_content(tmp_path, conten
     assert caught.value.name == name
     with pytest.raises(InvalidArgument, match="a file"):
         RawRecords.read(tmp_path / "nothing.csv", "y")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name")
+def test_a_pipe_is_refused_in_words():
+    reading, writing = os.pipe()
+    os.write(writing, b"y,a\n1,2\n")
+    os.close(writing)
+    with pytest.raises(InvalidArgument, match=r"must be a file \(.*seekable\)"):
+        RawRecords.read(f"/dev/fd/{reading}", "y")
+    os.close(reading)
 
 
 @pytest.mark.parametrize(

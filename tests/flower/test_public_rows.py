@@ -110,7 +110,7 @@ def test_what_is_wrong_is_told_before_nodes_are_asked(changes, words, quick_path
 
 def test_rows_of_another_width_than_the_model(quick_path):
     made = strategy(quick_path, public_rows=public()[:, :4])
-    with pytest.raises(InvalidArgument, match=r"features = 4.*6 parameters"):
+    with pytest.raises(InvalidArgument, match=r"^public_rows = 'of 4 columns'.*6 parameters"):
         made.start(Nodes(quick_path), model())
 
 

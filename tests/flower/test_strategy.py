@@ -408,6 +408,7 @@ def test_where_no_norm_is_known_directions_are_reported(tmp_path):
         ({"scale": {"0": float("nan")}}, r"scale\['0'\]"),
         ({"mu": 2.0}, "mu"),
         ({"patience": float("nan")}, "patience"),
+        ({"patience": -1}, "patience"),
         ({"max_empty_rounds": 0}, "max_empty_rounds"),
         ({"max_empty_rounds": 1.5}, "max_empty_rounds"),
         ({"rho": -1.0}, "rho"),
@@ -432,6 +433,8 @@ def test_wrong_parameters_are_refused_at_once(tmp_path, changes, name):
 def test_models_that_reports_cannot_train_are_refused(tmp_path, arrays):
     with pytest.raises(InvalidArgument, match=r"^arrays = "):
         strategy(tmp_path).start(Network(tmp_path, [1]), arrays)
+    with pytest.raises(InvalidArgument, match=r"^initial_arrays = 'list': must be an ArrayRecord"):
+        strategy(tmp_path).start(Network(tmp_path, [1]), [np.zeros(2)])
     with pytest.raises(InvalidArgument, match=r"^scale = 'x'"):
         strategy(tmp_path, scale={"x": 1.0}).start(Network(tmp_path, [1]), model())
     with pytest.raises(InvalidArgument, match="not started"):

@@ -93,8 +93,10 @@ def test_wrong_means_are_refused_by_name_and_value(spelled, words):
 
 
 def test_without_names_a_name_is_refused():
-    with pytest.raises(InvalidArgument, match="by its number, 0 … 2"):
+    with pytest.raises(InvalidArgument, match="by its number: features have no names here"):
         read_means({"a": 1.0}, np.zeros(3), np.ones(3))
+    with pytest.raises(InvalidArgument, match="by its number, 0 … 2: features have no names"):
+        read_means({3: 1.0}, np.zeros(3), np.ones(3))
 
 
 def test_units_are_those_of_the_feature():

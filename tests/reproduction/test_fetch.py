@@ -50,7 +50,7 @@ def test_synthetic_options():
     assert load("syn-H-0.1-0.6").X.shape == (100_000, 300)
     assert load("syn-L", labels="dense").name == "syn-L-0.01-0.9-dense"
     assert (load("syn-L", seed=1).X[0] != load("syn-L").X[0]).any()
-    with pytest.raises(InvalidArgument, match="labels = 'dense': must be omitted"):
+    with pytest.raises(InvalidArgument, match="labels = 'dense': must be left out"):
         load("toy", labels="dense")
     with pytest.raises(InvalidArgument, match="c1 and c2 as numbers"):
         load("syn-L-0.1.1-0.9")

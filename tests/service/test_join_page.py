@@ -468,6 +468,10 @@ def test_asking_the_model_tells_the_service_nothing(browser, quick_path):
         tab.check("[value=file]")
         rows = "age,job,born,seen,pay,vote\n20,cook,,,,red\n80,smith,1.2.1990,,7,green\n,,,,,?\n"
         choose(tab, rows, "2 records are ready. One is left out")
+        assert not tab.is_visible("#label-column")
+        choose(tab, rows.replace("vote", "hue"), "2 records are ready. One is left out")
+        assert tab.input_value("#label-column") == "hue"  # not the task's name: the page says so
+        assert tab.is_visible("#label-column")
         assert "of your 2 records" in tab.inner_text("#own")
         for number, record in enumerate(
             [{"age": 20, "job": "cook"}, {"age": 80, "job": "smith"}, {}]

@@ -124,6 +124,11 @@ def test_a_schema_in_a_file_of_its_own_or_in_the_task(quick_path):
         ("", "schema.columns.a = [1, 0]", r"^schema.columns.a.range in churn.toml = \[1"),
         ("", "schema = 3", r"^schema in churn.toml = 3: must be a table with columns, label"),
         (SCHEMA, 'schema = "people.toml"\nloss = "huber"', r"^target_range in churn.toml = None"),
+        (
+            SCHEMA,
+            'schema = "people.toml"\nfeatures = 2',
+            r"schema in .* = 'a schema': must be omit",
+        ),
         (SCHEMA, 'schema = "people.toml"\ndim = 8', r"^dim in churn.toml = 8: must be omitted"),
         (SCHEMA, 'schema = "people.toml"\nlabels = ["a", "b"]', r"^labels in churn.toml = "),
         (SCHEMA, 'schema = "people.toml"\nfeature_range = [0, 1]', r"^feature_range in churn.toml"),

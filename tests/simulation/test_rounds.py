@@ -205,6 +205,8 @@ def test_when_the_model_is_judged(evaluate, judged):
     np.testing.assert_array_equal(seen[-1], history.weights)
     assert history.rounds[-1].round == 12
     assert {(r.accuracy, r.loss) for r in history.rounds} == {(0.5, 1.0)}
+    with pytest.raises(InvalidArgument, match=r"^evaluate = 'round': must be one of rounds, "):
+        run(made, X, y, judge=judge, evaluate="round")
 
 
 def test_training_starts_where_it_is_told_to():

@@ -95,6 +95,19 @@ def test_targets_must_be_finite():
         regressor().fit(X, y)
 
 
+def test_the_clip_at_rho_does_what_huber_does():
+    X, y = data(8000)
+    skewed = np.clip(8 * np.exp((y - 20) / 5), 0, 40)
+
+    def difference(solution):
+        known = {"solution": solution, "epsilon": 8.0}
+        models = [regressor(loss=loss, **known).fit(X, skewed) for loss in ("squared", "huber")]
+        return abs(models[0].score(X, skewed) - models[1].score(X, skewed))
+
+    assert difference("FJ") < 0.01
+    assert difference("NP") > 0.02
+
+
 def test_groups_waves_and_judges():
     X, y = data(2000)
     model = regressor(epsilon=8.0).fit(

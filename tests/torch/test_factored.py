@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from fedsel.data.partition import by_groups
+from fedsel.errors import InvalidArgument
 from fedsel.sampling._batch import Outer, rows_of
 from fedsel.torch import ClientUpdates, Local
 from fedsel.torch._gradients import CHUNK_BYTES
@@ -342,5 +343,5 @@ def test_a_loss_of_several_numbers_is_refused():
     def each(outputs, targets):
         return torch.cat([F.cross_entropy(outputs, targets, reduction="none")] * 2)
 
-    with pytest.raises(RuntimeError, match="scalar"):
+    with pytest.raises(InvalidArgument, match=r"^loss = 'of shape \(2,\)'"):
         updates_of(nn.Linear(6, 3), each)

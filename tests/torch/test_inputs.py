@@ -255,7 +255,7 @@ def test_whole_numbers_are_inputs_too():
         ({"centre": 0.1, "solution": "PS-PM"}, "centre.*means are biased"),
         ({"centre": 1.0}, "centre"),
         ({"centre": 0.99, "spread": 0.005}, "to leave rounds"),
-        ({"feature_range": (1, 0)}, "feature_range"),
+        ({"feature_range": (1, 0)}, r"^feature_range = \(1, 0\): must be"),
         ({"feature_range": (0, [1.0] * 5)}, "feature_range"),
         ({"feature_range": "private"}, "feature_range"),
     ],

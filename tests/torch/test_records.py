@@ -174,6 +174,19 @@ def test_what_cannot_be_read_by_number_is_refused(given, sentence):
         trainer().fit(given())
 
 
+class Named(Dataset):
+    def __len__(self):
+        return N
+
+    def __getitem__(self, number):
+        return {"x": torch.zeros(D), "y": 0}
+
+
+def test_items_that_are_dictionaries_are_refused():
+    with pytest.raises(InvalidData, match=r"X: every item must be \(x, y\) or \(x, y, group\)"):
+        trainer().fit(Named())
+
+
 def spoilt(number, value):
     X, y, _ = data()
     X[number] = value
@@ -190,6 +203,8 @@ def spoilt(number, value):
         (([*data()[0][:-1], np.zeros(3, np.float32)], data()[1]), "X: .* one shape"),
         (([np.zeros(D, int), *data()[0][1:]], data()[1]), "X: all items .* one type"),
         ((np.array(["a"] * N), data()[1]), "X: must be a tensor or an array of numbers"),
+        ((data()[0], [*data()[1][:-1], 3]), "y: every class must be a number from 0 to 2"),
+        ((data()[0], data()[1] - 1), "y: every class must be a number from 0 to 2"),
     ],
 )
 @pytest.mark.parametrize("at_a_time", [1, 1 << 20])

@@ -249,6 +249,56 @@ def test_what_does_not_fit_together_is_refused():
         ClientUpdates(mlp(), "mse", X, y)
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"y": torch.tensor([0, 1, 3] * 4)}, "^y: every class must be a number from 0 to 2"),
+        ({"y": torch.tensor([-1, 1, 2] * 4)}, "^y: every class must be a number from 0 to 2"),
+        ({"eval_set": (torch.zeros(2, 6), torch.tensor([1, 3]))}, "^eval_set: every class must be"),
+        ({"eval_set": (torch.zeros(2, 5), torch.tensor([1, 2]))}, r"^eval_set = .* shape \(5,\)"),
+        ({"eval_set": (torch.zeros(2, 6), torch.zeros(2, 3, 3))}, r"^eval_set = .*of \(3, 3\)"),
+        ({"eval_set": (torch.zeros(2, 6),)}, "^eval_set = '1 parts'"),
+        ({"eval_set": torch.zeros(2, 6)}, "^eval_set = 'Tensor'"),
+        ({"evaluate": "round"}, "^evaluate = 'round': must be one of rounds, epochs, end"),
+    ],
+)
+@pytest.mark.parametrize("way", ["fit", "rounds"])
+def test_what_would_fail_in_mid_training_is_refused_before_anything_is_spent(changes, told, way):
+    X, y = records((6,), 12)
+    trainer = FederatedTrainer(mlp(), epsilon=1.0)
+    with pytest.raises((InvalidArgument, InvalidData), match=told):
+        getattr(trainer, way)(**{"X": X, "y": y, **changes})
+    assert not hasattr(trainer, "spent")
+
+
+@pytest.mark.parametrize(
+    ("loss", "left_out"), [(cross_entropy, -100), (nn.CrossEntropyLoss(ignore_index=7), 7)]
+)
+def test_targets_that_the_loss_leaves_out_are_no_classes(loss, left_out):
+    X, y = records((6,), 12)
+    y[::3] = left_out
+    trainer = FederatedTrainer(mlp(), loss, epsilon=1.0)
+    assert trainer.fit(X, y, groups=np.arange(12) // 3).spent == 1.0
+
+
+def test_a_regression_of_several_outputs_has_a_loss_and_no_accuracy():
+    X = torch.randn(12, 6)
+    trainer = FederatedTrainer(mlp(), nn.functional.mse_loss, epsilon=1.0)
+    trainer.fit(X, X[:, :3], eval_set=(X, X[:, :3]))
+    assert np.isnan(trainer.history.accuracy)
+    assert np.isfinite(trainer.history.rounds[-1].loss)
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(12) // 3])
+@pytest.mark.parametrize("local", [None, Local(rate=0.1)])
+def test_a_loss_of_several_numbers_is_refused(groups, local):
+    trainer = FederatedTrainer(
+        mlp(), nn.CrossEntropyLoss(reduction="none"), epsilon=1.0, local=local
+    )
+    with pytest.raises(InvalidArgument, match=r"^loss = 'of shape \(1,\)': must be one number"):
+        trainer.fit(*records((6,), 12), groups=groups)
+
+
 def test_a_loss_that_explodes_is_refused():
     def explode(outputs, targets):
         return cross_entropy(outputs, targets) / (outputs.sum() * 0)

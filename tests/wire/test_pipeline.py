@@ -37,6 +37,8 @@ def test_a_model_of_prepared_records_is_one_of_raw_records():
     assert constants.tolist() == [5.5, -7.0]
     X = np.array([[0.5, 5.0], [1.5, 3.0]])  # within the spread
     np.testing.assert_array_equal(X @ slopes.T + constants, PREPARING.records(X) @ weights.T)
+    with pytest.raises(InvalidArgument, match=r"^weights = 'of shape \(3,\)': .*weights\[None\]"):
+        PREPARING.linear(weights[0])
 
 
 def test_which_rounds_prepare_and_what_is_told_in_them():

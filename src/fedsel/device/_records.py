@@ -122,7 +122,8 @@ class RawRecords:
             with Path(path).open(newline="", encoding="utf-8-sig") as file:
                 rows = [*delimited_rows(file)]
         except OSError as error:
-            raise InvalidArgument("data", str(path), f"a file ({error.strerror})") from None
+            wanted = f"a file ({error.strerror or error})"  # of a pipe there is no strerror
+            raise InvalidArgument("data", str(path), wanted) from None
         except (UnicodeDecodeError, csv.Error):
             raise InvalidArgument("data", str(path), "a CSV file, saved as UTF-8") from None
         names = [name.strip() for name in rows[0]] if rows else []

@@ -165,6 +165,8 @@ class FedSelStrategy(Strategy):
         self.folder = None if folder is None else Path(folder)
         self.min_nodes = check_count("min_nodes", min_nodes, most=nodes)
         self.patience = float(check_finite("patience", patience))
+        if self.patience < 0:
+            raise InvalidArgument("patience", patience, "a number of seconds ≥ 0")
         self.max_empty_rounds = (
             None if max_empty_rounds is None else check_count("max_empty_rounds", max_empty_rounds)
         )
@@ -240,6 +242,9 @@ class FedSelStrategy(Strategy):
         Flower counts rounds from 1 at each start; ``history`` continues counting. ``evaluate_fn``
         evaluates the model on the server's own data; ``history`` keeps "accuracy" and "loss".
         """
+        if not isinstance(initial_arrays, ArrayRecord):
+            given = type(initial_arrays).__name__
+            raise InvalidArgument("initial_arrays", given, "an ArrayRecord: ArrayRecord([w, b, …])")
         server = self._open(initial_arrays).server
         self._empty_rounds = EmptyRounds()
         begun = server.round

@@ -230,5 +230,6 @@ def _place(key: object, value: object, places: Mapping[str, int], d: int) -> int
         shown = ", ".join(map(repr, close or list(places)[:3]))
         allowed = f"the mean of a known feature, such as {shown}"
     else:
-        allowed = f"the mean of a feature by its number, 0 … {d - 1}: features have no names here"
+        which = "" if isinstance(key, str) else f", 0 … {d - 1}"  # d may be a guess before a model
+        allowed = f"the mean of a feature by its number{which}: features have no names here"
     raise InvalidArgument(f"{ARGUMENT}[{key!r}]", value, allowed)

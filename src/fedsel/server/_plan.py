@@ -181,6 +181,8 @@ class ServerPlan:
         entries = features + 1
         if features < 1 or dim < entries or (self.norm is not None and dim % entries):
             allowed = f"such that features + 1 divides the {dim} parameters of the model"
+            if self.features is None and self.public_rows is not None:
+                raise InvalidArgument("public_rows", f"of {features} columns", allowed)
             raise InvalidArgument("features", features, allowed)
         declared = FeatureScale.declared(self.feature_range, features)
         return declared if self.public_rows is None else declared.completed(self.public_rows)

@@ -289,7 +289,8 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> _schema_of_features(short)["schema"].to_dict()["columns"][1]
     {'name': 'job', 'levels': ['cook', 'smith']}
     """
-    check_omitted("omitted beside features", schema=values.get("schema"))
+    given = None if values.get("schema") is None else "a schema"
+    check_omitted("omitted beside features", schema=given)
     features, bounds = values["features"], values.get("feature_range")
     labels, target = values.get("labels"), values.get("target_range")
     classes = None if labels is None else _texts("labels", labels)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast, final
+from typing import Literal, cast, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,12 @@ Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Evaluate = Literal["rounds", "epochs", "end"]
 Advance = Callable[[int], object]
+
+
+def check_evaluate(evaluate: object) -> None:
+    """Refuse another word than those of `Evaluate`."""
+    if evaluate not in get_args(Evaluate):
+        raise InvalidArgument("evaluate", evaluate, "one of " + ", ".join(get_args(Evaluate)))
 
 
 @final
@@ -233,6 +239,7 @@ class Simulation:
         lists these rounds; ``tracking`` gets a record of all. Compiled rounds are played many at a
         time, before the first of them is returned.
         """
+        check_evaluate(evaluate)
         if members is None:
             members = np.arange(self._source.clients, dtype=np.int64)
         training, solution, past = self.training, self.training.solution, self.past

@@ -28,7 +28,8 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     Parameters
     ----------
     loss
-        "squared", or "huber", which outliers move less.
+        "squared", or "huber", which outliers move less. With FJ both give nearly the same, because
+        it clips long updates at ρ.
     target_range
         Public bounds (low, high) of y, to which clients clip. None reads them from y, which is not
         private, and warns.

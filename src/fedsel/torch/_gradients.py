@@ -296,7 +296,7 @@ class ClientUpdates:
         own = {**weights, **self._frozen, **constant}
         outputs = functional_call(self.module, own, (x,))
         if not there:
-            return self.loss(outputs, y)
+            return self._scalar(self.loss(outputs, y))
         losses = self._losses(outputs, y)
         present = there[0].to(losses.dtype)
         return (losses * present).sum() / present.sum().clamp(min=1)
@@ -305,6 +305,13 @@ class ClientUpdates:
         """The loss of each record alone (n,), from outputs (n, …) and targets (n, …)."""
         if self._classes and outputs.ndim == 2:  # the same numbers, without vmap's overhead
             return nn.functional.cross_entropy(outputs, y, reduction="none")
-        each = vmap(lambda o, t: self.loss(o.unsqueeze(0), t.unsqueeze(0)))
+        each = vmap(lambda o, t: self._scalar(self.loss(o.unsqueeze(0), t.unsqueeze(0))))
         losses: torch.Tensor = each(outputs, y)
         return losses
+
+    @staticmethod
+    def _scalar(loss: torch.Tensor) -> torch.Tensor:
+        if loss.ndim:
+            actual, allowed = f"of shape {tuple(loss.shape)}", "one number, the mean over records"
+            raise InvalidArgument("loss", actual, f'{allowed}: reduction="mean" in torch\'s own')
+        return loss

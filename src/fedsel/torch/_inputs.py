@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -165,10 +166,12 @@ def _scale(feature_range: Any, shape: tuple[int, ...]) -> FeatureScale:
     features = int(np.prod(shape))
     try:
         low, high = feature_range
-        ends = [np.broadcast_to(np.asarray(e, np.float64), shape).reshape(-1) for e in (low, high)]
+        if np.ndim(low) or np.ndim(high):
+            ends = (np.asarray(end, np.float64) for end in (low, high))
+            feature_range = [np.broadcast_to(end, shape).reshape(-1) for end in ends]
     except (TypeError, ValueError):
-        return FeatureScale.of(feature_range, features)  # one flat array each, or an error
-    return FeatureScale.of(ends, features)
+        pass  # one flat array each, or an error
+    return FeatureScale.of(feature_range, features)
 
 
 def _only_reader(module: nn.Module, X: torch.Tensor) -> nn.Linear | None:
@@ -231,6 +234,14 @@ class ModuleJudge:
         self._layout, self._untouched = Layout(module), Untouched(module, loss)
         if inputs is not None:
             inputs.check_shape("eval_set", test.like[0])
+        x, y = test.like
+        try:  # on a record of nobody, before anything is spent
+            with self._untouched:
+                self._scored(self._layout.read(module), x, y)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            actual = f"inputs of shape {tuple(x.shape[1:])} and targets of {tuple(y.shape[1:])}"
+            allowed = "of shapes and types that module and loss take, as those of clients"
+            raise InvalidArgument("eval_set", actual, allowed) from error
 
     def prepared(self, preparation: Preparation) -> ModuleJudge:
         """The same judge, its records prepared as clients prepare theirs."""
@@ -249,12 +260,16 @@ class ModuleJudge:
                 x, t = self._records.read(np.arange(at, min(at + self._chunk, count)))
                 if self._inputs is not None and self._preparation is not None:
                     x = self._inputs.prepared(x, self._preparation)
-                outputs = _outputs(self._module, self._layout, weights, x)
-                t = t.to(outputs.device)
-                total += float(self._loss(outputs, t)) * len(x)
-                hits += hits_of(outputs, t)
+                right, loss = self._scored(weights, x, t)
+                hits, total = hits + right, total + loss * len(x)
         penalty = self._reg / 2 * float(weights @ weights)
         return hits / count, total / count + penalty
+
+    def _scored(self, weights: Doubles, x: torch.Tensor, t: torch.Tensor) -> tuple[float, float]:
+        """The right answers, and the mean loss, on inputs (n, …) and targets (n, …)."""
+        outputs = _outputs(self._module, self._layout, weights, x)
+        t = t.to(outputs.device)
+        return hits_of(outputs, t), float(self._loss(outputs, t))
 
 
 def outputs_of(module: nn.Module, X: torch.Tensor) -> int:
@@ -270,8 +285,10 @@ def outputs_of(module: nn.Module, X: torch.Tensor) -> int:
     return max(2, int(outputs.shape[1])) if outputs.ndim > 1 else 2
 
 
-def hits_of(outputs: torch.Tensor, targets: torch.Tensor) -> int:
+def hits_of(outputs: torch.Tensor, targets: torch.Tensor) -> float:
     """How many answers are right: the largest of several outputs, or the sign of a single one.
+
+    NaN where targets are no class numbers: several outputs of a regression are neither.
 
     >>> hits_of(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
     1
@@ -280,4 +297,5 @@ def hits_of(outputs: torch.Tensor, targets: torch.Tensor) -> int:
     """
     if outputs.ndim == 1 or outputs.shape[1] == 1:
         return int(((outputs.reshape(-1) >= 0) == (targets.reshape(-1) > 0)).sum())
-    return int((outputs.argmax(dim=1) == targets).sum())
+    answers = outputs.argmax(dim=1)
+    return int((answers == targets).sum()) if answers.shape == targets.shape else math.nan

@@ -7,7 +7,7 @@ wrong with a record is said before any ε is spent, and so that groups are known
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +27,8 @@ from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.simulation._account import digests_of
 
 _BYTES_AT_A_TIME = 2**24
+LEFT_OUT = -100
+"""The target of a record that torch leaves out, unless a loss has another ``ignore_index``."""
 
 Rows = NDArray[np.int64]
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -39,6 +41,8 @@ class Records(Protocol):
     """Zeros (1, …) of the shape and type of one input and one target."""
     groups: NDArray[Any] | None
     """The owner of each record, if a Dataset says it."""
+    classes: tuple[int, int] | None
+    """The smallest and the largest target that torch does not leave out, if each is an integer."""
 
     @property
     def digests(self) -> NDArray[np.uint64]:
@@ -62,6 +66,7 @@ class TensorRecords:
             raise InvalidArgument(name or "y", actual, allowed)
         self.X = self.X.to(dtype) if floats else self.X
         self.like = torch.zeros_like(self.X[:1]), torch.zeros_like(self.y[:1])
+        self.classes = _classes(self.y)
 
     @property
     def digests(self) -> NDArray[np.uint64]:
@@ -79,6 +84,7 @@ class DatasetRecords:
     """Records of a map-style Dataset of (x, y) or (x, y, group), read whenever they are needed."""
 
     groups: NDArray[Any] | None
+    classes: tuple[int, int] | None
     digests: NDArray[np.uint64]
 
     def __init__(self, data: Any, dtype: torch.dtype, *, floats: bool, name: str) -> None:
@@ -89,16 +95,18 @@ class DatasetRecords:
         (x, y), _ = self._items([0])
         self.like = torch.zeros_like(x), torch.zeros_like(y)
         size = x.element_size() * x.numel() + y.element_size() * y.numel()
-        digests, owners = [], []
+        digests, owners, classes = [], [], list[int]()
         step = max(1, _BYTES_AT_A_TIME // max(1, size))
         with note("reading the records", len(self)) as advance:
             for at in range(0, len(self), step):
-                (x, _), groups = self._items(range(at, min(at + step, len(self))))
+                (x, y), groups = self._items(range(at, min(at + step, len(self))))
                 digests.append(digests_of(x.numpy()))
+                classes += _classes(y) or ()
                 owners += [] if groups is None else [groups]
                 advance(len(x))
         self.digests = np.concatenate(digests)
         self.groups = np.concatenate(owners) if owners else None
+        self.classes = (min(classes), max(classes)) if classes else None
         if self.groups is not None and len(self.groups) != len(self):
             raise InvalidData(f"{name}: every item must have a group, or none")
 
@@ -116,7 +124,10 @@ class DatasetRecords:
         together = getattr(self._dataset, "__getitems__", None)
         items = together(list(numbers)) if together else [self._dataset[i] for i in numbers]
         try:
-            x, y, *more = self._collate(items)
+            batch = self._collate(items)
+            if isinstance(batch, Mapping):  # which would unpack to its keys
+                raise TypeError
+            x, y, *more = batch
             (groups,) = map(np.asarray, more) if more else (None,)
         except (TypeError, ValueError, RuntimeError):
             raise InvalidData(
@@ -178,6 +189,12 @@ def _unwrapped(name: str, data: Any) -> tuple[Any, Callable[[Any], Any]]:
             " the seed; choose records with torch.utils.data.Subset",
         )
     return dataset, data.collate_fn
+
+
+def _classes(y: torch.Tensor) -> tuple[int, int] | None:
+    whole = y.ndim == 1 and not y.is_floating_point()
+    counted = y[y != LEFT_OUT] if whole else y[:0]
+    return (int(counted.min()), int(counted.max())) if len(counted) else None
 
 
 def as_tensor(name: str, values: Any, dtype: torch.dtype) -> torch.Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -213,8 +214,8 @@ def _damaged() -> InvalidArgument:
 def text_of(value: Any) -> str:
     """A public value as text, arrays entry by entry.
 
-    >>> text_of((0, np.array([1.0, 2.0])))
-    '[0, [1.0, 2.0]]'
+    >>> text_of((0, np.array([1.0, 2.0]), Fraction(4)))
+    '[0, [1.0, 2.0], 4]'
     """
 
     def plain(part: Any) -> Any:
@@ -222,6 +223,8 @@ def text_of(value: Any) -> str:
             return {key: plain(own) for key, own in part.items()}
         if isinstance(part, tuple | list):
             return [plain(own) for own in part]
+        if isinstance(part, Fraction):
+            return int(part) if part.denominator == 1 else str(part)
         return part.tolist() if hasattr(part, "tolist") else part
 
     return repr(plain(value))

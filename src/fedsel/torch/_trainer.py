@@ -6,31 +6,31 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.utils.data import DataLoader, Dataset
 
 from fedsel._internal.progress import note
 from fedsel.advising import warn_about_clients
 from fedsel.data.partition import by_groups
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.preparation import Preparation
 from fedsel.server._step import Course, ServerState
 from fedsel.simulation import Round, Simulation, Training
 from fedsel.simulation._account import charge
+from fedsel.simulation._rounds import Evaluate, check_evaluate
 from fedsel.statements._fits import warn_about_seed
 from fedsel.torch import _state
 from fedsel.torch._gradients import ClientUpdates
 from fedsel.torch._inputs import Inputs, ModuleJudge, outputs_of
-from fedsel.torch._records import Records, records_of
+from fedsel.torch._records import LEFT_OUT, Records, records_of
 from fedsel.torch._settings import Settings
 from fedsel.torch._state import PLAYED, Progress
 from fedsel.tracking import Callbacks, Tracking
-
-Evaluate = Literal["rounds", "epochs", "end"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +176,7 @@ class FederatedTrainer(Settings):
         the model after the last whole round.
         """
         tracking = Tracking(callbacks)
+        check_evaluate(evaluate)
         run = self._begin(X, y, groups, eval_set)
         planned = run.simulation.training.planned_rounds(run.clients) - run.begun
         with nullcontext(advance) if advance else note("training", planned) as done:
@@ -210,6 +211,7 @@ class FederatedTrainer(Settings):
         (100, 2.0)
         """
         tracking = Tracking(callbacks)
+        check_evaluate(evaluate)
         run = self._begin(X, y, groups, eval_set)
         return self._played(run, evaluate, tracking, publish=True)
 
@@ -270,19 +272,22 @@ class FederatedTrainer(Settings):
         facts, told = self._decide(batch, rounds, classes, inputs, before, reports)
         known = before or told or (None if inputs is None else inputs.unprepared)
         public = {"clients": clients, "rounds": rounds, "groups": partition is not None}
-        described = {name: repr(value) for name, value in {**public, **vars(self.recipe)}.items()}
+        described = {n: _state.text_of(v) for n, v in {**public, **vars(self.recipe)}.items()}
         if past is not None:
             _state.check_same(past.facts, described, "these records give")
-        judge = None
+        judge, test = None, None
         if eval_set is not None:
             test = _evaluation(eval_set, dtype, floats=self.feature_range is not None)
             of = (self.module, self.loss, self.recipe.reg, test, inputs, known)
             judge = ModuleJudge(*of, chunk=updates.chunk)
+        classifies = self.loss is nn.functional.cross_entropy
+        classifies |= isinstance(self.loss, nn.CrossEntropyLoss)
+        if classifies and getattr(self.loss, "ignore_index", LEFT_OUT) == LEFT_OUT:
+            _check_classes("y", records, classes)
+            _check_classes("eval_set", test, classes)
         self._grouped = partition is not None
         # Fits of one trainer add up, and public rows compensate for some noise.
         if self.local is None and not self.history.epochs_heard and told is None:
-            classifies = self.loss is nn.functional.cross_entropy
-            classifies |= isinstance(self.loss, nn.CrossEntropyLoss)
             warn_about_clients(
                 self.solution,
                 facts,
@@ -379,11 +384,23 @@ class FederatedTrainer(Settings):
 
 def _evaluation(eval_set: Any, dtype: torch.dtype, *, floats: bool) -> Records:
     X, y = eval_set, None
-    if isinstance(eval_set, tuple | list):
-        if len(eval_set) != 2:
-            raise InvalidArgument("eval_set", f"{len(eval_set)} parts", "(X, y) or a Dataset")
+    if not isinstance(eval_set, Dataset | DataLoader):
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+            counted = isinstance(eval_set, tuple | list)
+            given = f"{len(eval_set)} parts" if counted else type(eval_set).__name__
+            raise InvalidArgument("eval_set", given, "(X, y) or a Dataset")
         X, y = eval_set
     return records_of(X, y, dtype, floats=floats, name="eval_set")
+
+
+def _check_classes(name: str, records: Records | None, outputs: int) -> None:
+    """Refuse targets that are no number of an output: torch would find them in mid-training."""
+    ends = None if records is None else records.classes
+    if ends is not None and not 0 <= ends[0] <= ends[1] < outputs:
+        raise InvalidData(
+            f"{name}: every class must be a number from 0 to {outputs - 1}: the module has"
+            f" {outputs} outputs"
+        )
 
 
 def resumed(course: Course | None, weights: NDArray[np.float64]) -> Course:

@@ -96,6 +96,9 @@ class RecordPipeline:
 
         Within the bounds, as `Preparation.linear`.
         """
+        if np.ndim(weights) != 2:
+            actual, allowed = f"of shape {np.shape(weights)}", "two-dimensional: weights[None]"
+            raise InvalidArgument("weights", actual, f"{allowed} for a model of two classes")
         slopes, constants = self.preparation.linear(weights)
         slopes = slopes * self.scale.factor
         return slopes, constants - slopes @ self.scale.centre

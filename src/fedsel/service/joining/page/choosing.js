@@ -50,7 +50,8 @@ export function chooseData(schema, chosen) {
       table = parsed;
       byId("label-column").replaceChildren(...columns.map((name) => element("option", {}, name)));
       byId("label-column").value = columns[columns.length - 1];
-      byId("label-choice").hidden = columns.length === 1;
+      const [first] = columns;
+      byId("label-choice").hidden = columns.length === 1 && first === (schema.label ?? first);
       readTable();
     });
   };
