@@ -61,13 +61,13 @@ def test_it_says_what_is_asked_and_shows_the_ledger(folder):
         "'test' asks this device for reports.",
         "purpose: Testing   recipient: Testers",
         "of your columns: age, pay",
-        "RJ, d = 3: ε = 2 a report, 1 report(s), ε = 2 in all",
+        "RJ, d = 3: ε = 2 a report, 1 report, ε = 2 in all",
         "your policy: ε ≤ 2 a report; 2 of 2 are left, enough for 1 of them",
         "round 0: accepted",
     ):
         assert line in done.stderr
     assert "ε left: 0" in done.stdout
-    assert "1 report(s) accepted" in done.stdout
+    assert "1 report accepted" in done.stdout
 
 
 def test_what_a_service_says_is_text_and_nothing_else(folder):
@@ -189,7 +189,7 @@ def test_whatever_ends_it_too_early_is_told(folder):
     with Server(script) as server:
         done = run_here(*arguments(folder, server.url))
         assert "The run 'test' is over." in done.stderr
-        assert "0 report(s) accepted; the run is over" in done.stdout
+        assert "0 reports accepted; the run is over" in done.stdout
 
 
 def test_the_records_of_the_file_are_read_within_an_update_alone(folder, monkeypatch):
@@ -302,7 +302,7 @@ def test_over_tls(folder):
         done = run_here(*arguments(folder, client.address), status=1)
         assert "its certificate is not trusted" in done.stderr
         done = run_here(*arguments(folder, client.address, "--ca", folder / "cert.pem"))
-        assert "1 report(s) accepted" in done.stdout
+        assert "1 report accepted" in done.stdout
 
 
 def test_any_token_of_a_stranger_is_refused_by_the_service_before_it_is_paid_for(folder):

@@ -294,21 +294,23 @@ def own_sampler(target: Mechanism | Solution) -> Sampler:
     return sample
 
 
-def _directions(target: ReportMechanism | Solution, reports: Reports) -> list[Vector]:
-    """The first entries of what a report adds to the totals, if it has codewords of its own.
+def _directions(target: ReportMechanism | Solution, reports: Reports) -> list[NDArray[np.int64]]:
+    """What a report adds to the totals, if it has codewords of its own: the first entries.
 
-    Hardly any two reports of FJ name the same codeword, so its number alone tells nothing.
+    They are in thousandths of a codeword's length. Hardly any two reports of FJ name the same
+    codeword, so its number alone tells nothing.
     """
     if not isinstance(target, Solution) or target.transform.adder is None:
         return []
     adder = target.transform.adder
     _, steps = target.alphabet.steps(reports.symbol[:, 0])
-    moved = np.empty((reports.clients, min(adder.places, _MOST_DIRECTIONS)))
+    moved = np.empty((reports.clients, min(adder.places, _MOST_DIRECTIONS)), dtype=np.int64)
+    unit = int(target.transform.length) // 1000
     at_once = max(1, _ENTRIES_AT_ONCE // adder.places)
     for first in range(0, reports.clients, at_once):
         some = slice(first, first + at_once)
         words = adder.codewords(reports.slot[some, 0])[:, : moved.shape[1]]
-        moved[some] = words * steps[some, None]
+        moved[some] = words * steps[some, None] // unit
     return [moved]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsel._internal.display import printable
+from fedsel._internal.display import counted, printable
 from fedsel._internal.progress import progress_console
 from fedsel.cli._commands import naming_option
 from fedsel.cli._terminal import JsonOption, print_json, say_error
@@ -121,7 +121,7 @@ def join_command(
         print_history(outcome.history)
         late = f", {outcome.late} too late" if outcome.late else ""
         told = outcome.as_dict()["message"]
-        typer.echo(printable(f"{outcome.accepted} report(s) accepted{late}; {told}"))
+        typer.echo(printable(f"{counted(outcome.accepted, 'report')} accepted{late}; {told}"))
     if not outcome.regular:
         raise typer.Exit(1)
 
@@ -212,7 +212,7 @@ def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> No
         reports = recipe.epochs * limits.reports_per_epoch
         say(
             f"  {recipe.solution}, d = {recipe.dim}: ε = {_number(price)} a report, "
-            f"{reports} report(s), ε = {_number(reports * price)} in all"
+            f"{counted(reports, 'report')}, ε = {_number(reports * price)} in all"
         )
         enough = f", enough for {min(reports, int(left // price))} of them"
     lifetime = f"{_number(left)} of {_number(Fraction(limits.lifetime))} are left"

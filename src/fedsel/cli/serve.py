@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from fedsel._internal.display import counted
 from fedsel._internal.extras import needed
 from fedsel._internal.progress import show_progress
 from fedsel.cli._terminal import JsonOption, check_file, print_json, say_error
@@ -230,7 +231,7 @@ def _say(tasks: list[Task], address: str, serving: Serving, as_json: bool) -> No
             typer.echo(line)
     typer.echo(
         f"to watch: {address}/, the API: {run['address']}/v1/openapi.json, figures: "
-        f"{address}/metrics, {serving.workers} worker(s)"
+        f"{address}/metrics, {counted(serving.workers, 'worker')}"
     )
     typer.echo("Ctrl-C ends it.")
 
@@ -242,10 +243,11 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
         f"{address} collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}, "
         f"ε = {run['epsilon_per_report']:g} a report"
     )
-    ends = [f"{rule.reports} reports"] if rule.reports is not None else []
+    ends = [counted(rule.reports, "report")] if rule.reports is not None else []
     if rule.seconds is not None:
-        ends.append(f"{rule.seconds:g} seconds and {rule.least} report(s)")
-    yield f"  {run['rounds']} rounds, each closed after {' or '.join(ends)}; store: {run['store']}"
+        ends.append(f"{rule.seconds:g} seconds and {counted(rule.least, 'report')}")
+    rounds = counted(run["rounds"], "round")
+    yield f"  {rounds}, each closed after {' or '.join(ends)}; store: {run['store']}"
     open_to_all = task.invitations == "open"
     invite = f"devices need invitations: fedsel invite {task.file} --store {run['store']}"
     yield "  anyone may take part" if open_to_all else f"  {invite}"
