@@ -8,6 +8,8 @@ one may be there, and the weights must be those that the reports give, round by 
 - PostgreSQL, two workers: ``--postgres-kills`` times kill -9 of all of PostgreSQL (50), with a
   worker killed between two of them.
 
+Before each kill `fedsel invite` opens and closes the store beside the service.
+
 Example: python benchmarks/service_crash.py --kills 20 --postgres-kills 5
 """
 
@@ -17,6 +19,7 @@ import argparse
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -51,6 +54,7 @@ def ordeal(
                     for _ in range(min(A_TIME, kills - done)):
                         goal = len(crowd.accepted) + 20
                         wait_until(lambda: len(crowd.accepted) >= goal)  # noqa: B023
+                        invite(file, store)
                         time.sleep(rng.uniform(0, 0.2))
                         kill(service, done)
                         done += 1
@@ -61,6 +65,12 @@ def ordeal(
             rounds, reports = check_exactly_once(task, store, accepted)
             print(f"{done} kills: {rounds:,} rounds, {reports:,} reports, each exactly once")
     return rounds, reports
+
+
+def invite(file: Path, store: str) -> None:
+    """Write an invitation from a process of its own."""
+    command = [sys.executable, "-m", "fedsel", "invite", str(file), "--store", store]
+    subprocess.run([*command, "--count", "1"], check=True, stdout=subprocess.DEVNULL)
 
 
 def kill_service(service: ServiceProcess, number: int) -> None:

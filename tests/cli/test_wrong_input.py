@@ -63,7 +63,6 @@ def no_work(monkeypatch):
         (["certify", "PS", "-e", "1", "-d", "5", "-k", "x"], "--k = 'x'"),
         (["certify", "PS-PM", "-e", "1", "-d", "5", "--mu", "1"], "--mu = 1.0"),
         (["certify", "EXP", "-e", "1", "-d", "5", "-k", "2"], "--k = '2': must be omitted"),
-        (["certify", "PM", "-e", "1", "-d", "5"], "--dim = 5: must be omitted"),
         (["certify", "PS", "-e", "1", "-d", "5", "--mu", "0.2"], "--mu = 0.2: must be omitted"),
         (["certify", "PS-PM", "-d", "5"], "--epsilon = None: must be a number > 0: PS-PM"),
         (["audit", "--trials", "5"], "--trials"),

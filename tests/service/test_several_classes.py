@@ -15,7 +15,7 @@ from fedsel.simulation import Population, Simulation, Training
 from fedsel.simulation._clients import MulticlassClients
 from fedsel.sklearn import _base
 from fedsel.wire import Announcement, RecordPipeline
-from tests.service.support import FREE, running, task_of
+from tests.service.support import FREE, running, task_of, wait_until
 
 pytestmark = pytest.mark.xdist_group("processes")
 CLASSES = ["blue", "green", "red"]
@@ -112,6 +112,8 @@ def test_devices_of_three_classes_join_and_the_model_has_learnt(quick_path):
 
     with running(task, quick_path / "service") as service, ThreadPoolExecutor(devices) as pool:
         outcomes = list(pool.map(take_part, range(devices)))
+        # A device ends with its report in the last epoch; its rounds go on.
+        wait_until(lambda: service.get("/v1/rounds/open")["finished"])
         told = service.get("/v1/rounds")
         model = service.get("/v1/model.json")
         page = service.get("/").decode()
