@@ -22,7 +22,14 @@ from fedsel.errors import check_kind
 from fedsel.mechanisms import Entropy
 from fedsel.recipe import Recipe
 from fedsel.solutions._privacy import added
-from fedsel.wire import InvalidMessage, Request, Sealing, UnknownVersion, check_sendable
+from fedsel.wire import (
+    InvalidMessage,
+    Request,
+    Sealing,
+    SignedRound,
+    UnknownVersion,
+    check_sendable,
+)
 
 Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike
 """A client's update (its gradient): a function of the weights, or the vector itself."""
@@ -104,14 +111,17 @@ class Client:
         weights: Any,
         update: Update,
         columns: Iterable[str] | None = None,
+        signed: bytes | None = None,
     ) -> bytes:
         """The report that answers a request, charged and durable before it is returned.
 
         ``weights`` is a float32 or float64 array (d,), or its little-endian bytes; ``update`` is
         called with it, once, and only when nothing speaks against the request. A request that was
         answered before gets the same bytes again, and costs nothing. Where the policy has a
-        ``server_key`` the report is sealed for it, which gives other bytes each time. ``columns``
-        are those of the owner's table that the update is made of, which a policy may ask for.
+        ``server_key`` the report is sealed for it, which gives other bytes each time.
+
+        A policy may ask for two more things: ``columns``, those of the owner's table that the
+        update is made of, and ``signed``, the bytes of a `SignedRound` of request and weights.
 
         Raises `Refused` with a fixed reason; then nothing has left the device. An update that
         fails, in whatever way (`SystemExit` too), counts as zeros, and what is not finite in it as
@@ -120,9 +130,9 @@ class Client:
         program, gets out of an update, without its text and its frames.
         """
         begin = time.monotonic()
-        outcome = self._outcome(request, weights, update, columns)
+        outcome = self._outcome(request, weights, update, columns, signed)
         # What an error collector could read from the frame of an error is gone.
-        del request, weights, update, columns
+        del request, weights, update, columns, signed
         rest = self.policy.least_seconds - (time.monotonic() - begin)
         if rest > 0 and not isinstance(outcome, KeyboardInterrupt):
             time.sleep(rest)
@@ -131,7 +141,12 @@ class Client:
         return outcome
 
     def _outcome(
-        self, request: bytes, weights: Any, update: Update, columns: Iterable[str] | None
+        self,
+        request: bytes,
+        weights: Any,
+        update: Update,
+        columns: Iterable[str] | None,
+        signed: bytes | None,
     ) -> bytes | Refused | KeyboardInterrupt:
         """The report or the refusal; what else may have been raised is dropped with its context."""
         theirs = np.geterr()
@@ -139,7 +154,7 @@ class Client:
             # A setting of this thread and context alone. Where floating point raises no flag there
             # is no warning, so there is no filter to set either: those are the whole process's.
             with np.errstate(all="ignore"):
-                report = self._answer(request, weights, update, columns, theirs)
+                report = self._answer(request, weights, update, columns, signed, theirs)
                 return self._sealed(request, report)
         except Refused as refused:
             return refused.afresh()
@@ -159,6 +174,7 @@ class Client:
         weights: Any,
         update: Update,
         columns: Iterable[str] | None,
+        signed: bytes | None,
         settings: FloatSettings,
     ) -> bytes:
         request = self._understood(message)
@@ -167,6 +183,7 @@ class Client:
         recipe = request.recipe
         # The weights first: whoever wants something of size d to be built must have sent as much.
         model = _checked_weights(weights, int(recipe.dim or 0), self.policy.weight_bound)
+        self._check_signed(signed, request.encode(), model)
         self._check_price(recipe)
         solution = recipe.build()
         digest = hashlib.sha256(request.encode() + model.dtype.str.encode() + model.tobytes())
@@ -197,6 +214,19 @@ class Client:
         if objection is not None:
             raise Refused(objection)
         return request
+
+    def _check_signed(self, signed: bytes | None, request: bytes, model: Any) -> None:
+        """Refuse what was not signed, request and weights together, by the key of the policy."""
+        key = self.policy.signing_key
+        if key is None:
+            return
+        weights = np.ascontiguousarray(model, model.dtype.newbyteorder("<")).tobytes()
+        try:
+            if SignedRound.verify(signed, key).covers(request=request, weights=weights):
+                return
+        except InvalidMessage:
+            pass
+        raise Refused(Reason.SIGNATURE)
 
     def _check_price(self, recipe: Recipe) -> None:
         """Refuse a report that costs more than the policy allows for one: compared exactly."""

@@ -23,6 +23,7 @@ from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.recipe import PRIVATE, Recipe, decimal
 from fedsel.solutions._registry import canonical
 from fedsel.wire import Sealing
+from fedsel.wire._report import check_public_key
 from fedsel.wire._request import MOST_TEXT_BYTES, Intent, check_text
 
 _MOST = (1 << 32) - 1
@@ -35,6 +36,7 @@ class Reason(Enum):
 
     MALFORMED = "the request cannot be understood"
     VERSION = "the request is of an unknown version"
+    SIGNATURE = "the request or its weights are not signed by the key in the policy of this device"
     WEIGHTS = "the weights do not have the announced shape, type and range"
     NOT_ALLOWED = "the policy of this device does not allow such a task"
     PURPOSE = "the policy of this device does not allow the purpose or the recipient of the request"
@@ -88,7 +90,9 @@ class Policy:
     - ``columns``: the columns of the owner's table that a task may use, by name, its label among
       them (None: any). Every update must then say which columns it is made of;
     - ``server_key``: reports leave sealed for the holder of this key
-      (`fedsel.server.ServerKey.public`), by way of a shuffler, and in no other way (None: plain).
+      (`fedsel.server.ServerKey.public`), by way of a shuffler, and in no other way (None: plain);
+    - ``signing_key``: requests and weights must be signed by the holder of this key, so that a
+      relay cannot change or mix them (None: no signature is asked for).
 
     An ε is the decimal that is written: ten reports of 0.1 are exactly 1.
 
@@ -113,6 +117,7 @@ class Policy:
     recipients: Iterable[str] | None = None
     columns: Iterable[str] | None = None
     server_key: str | None = None
+    signing_key: str | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, check: Callable[..., Any], **limits: int) -> None:
@@ -136,6 +141,8 @@ class Policy:
         put("columns", _names)
         if self.server_key is not None:
             Sealing(b"", self.server_key).check()  # before anything is spent
+        if self.signing_key is not None:
+            check_public_key("signing_key", self.signing_key)
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:

@@ -32,11 +32,19 @@ from fedsel.device._connection import (
 from fedsel.device._entries import History
 from fedsel.device._policy import Reason, Refused
 from fedsel.device._records import RawRecords, SuitedRecords
+from fedsel.device._sealed import check_sealed, check_signed
 from fedsel.errors import InvalidArgument, check_kind, check_positive
 from fedsel.preparation._given import most_bytes
-from fedsel.wire import Announcement, InvalidMessage, RecordPipeline, Request, Verdict
+from fedsel.wire import (
+    Announcement,
+    InvalidMessage,
+    RecordPipeline,
+    Request,
+    Verdict,
+)
 from fedsel.wire._contract import MOST_ANNOUNCEMENT_BYTES
 from fedsel.wire._request import MOST_REQUEST_BYTES
+from fedsel.wire._signed import SIGNED_BYTES
 
 EVERY, PATIENCE = 5.0, 600.0
 _OVERDUE = 20
@@ -115,6 +123,7 @@ class Session:
         self._connection = Connection(url, ca=ca, patience=patience, tell=self._tell)
         self._token = None if token is None else check_token("token", token)
         self._offer: Offer | None = None
+        self._task_text = b""  # the task as it came, for its signature
         self._accepted = self._late = self._left_out = 0
         self._answered = -1  # the last round whose report the service has judged
         self._chosen = (-1, -1)  # an epoch, and the round of it to answer
@@ -139,7 +148,8 @@ class Session:
         if self._offer is None:
             reply = self._connection.ask("/v1/task", MOST_ANNOUNCEMENT_BYTES)
             try:
-                task = Announcement.decode(self._expected(reply))
+                self._task_text = self._expected(reply)
+                task = Announcement.decode(self._task_text)
             except InvalidMessage as error:
                 raise Ended(Ending.NOT_UNDERSTOOD, str(error)) from None
             message = self._open_request()
@@ -173,9 +183,6 @@ class Session:
         `InvalidArgument` before anything is spent.
         """
         check_kind("client", client, Client)
-        if client.policy.server_key is not None:  # before a report is paid for that nobody can read
-            allowed = "omitted: a service over HTTP takes no sealed reports"
-            raise InvalidArgument("policy.server_key", "a key", allowed)
         ending, detail = Ending.FINISHED, ""
         try:
             self._take_part(client, records)
@@ -189,6 +196,7 @@ class Session:
         offer = self.offer()
         if offer.request is None:
             return
+        check_sealed(client.policy, offer.task)
         try:
             client.earlier(offer.request.encode())
         except Refused as refused:  # before anything else is done for it
@@ -272,13 +280,23 @@ class Session:
         """The report; None if the round was over before it was paid for."""
         dim, place = int(request.recipe.dim or 0), f"/v1/rounds/{request.round}"
         features = work.schema.feature_count if isinstance(work, SuitedRecords) else 0
-        weights = self._connection.ask(f"{place}/weights", 8 * dim, keep="weights")
-        text = self._connection.ask(f"{place}/preparing", most_bytes(features), keep="preparing")
-        if HTTPStatus.GONE in (weights.status, text.status):
+        sizes = {"weights": 8 * dim, "preparing": most_bytes(features)}
+        if client.policy.signing_key is not None:
+            sizes["signature"] = SIGNED_BYTES
+        replies = {
+            part: self._connection.ask(f"{place}/{part}", most, keep=part)
+            for part, most in sizes.items()
+        }
+        if HTTPStatus.GONE in (reply.status for reply in replies.values()):
             return None
-        update = self._update(work, self._expected(text), request.round, dim)
+        parts = {part: self._expected(reply) for part, reply in replies.items()}
+        signed = parts.pop("signature", None)
+        if signed is not None:
+            everything = {"task": self._task_text, "request": message, **parts}
+            check_signed(signed, str(client.policy.signing_key), everything)
+        update = self._update(work, parts["preparing"], request.round, dim)
         columns = _columns_of(self.offer().task)
-        return client.answer(message, self._expected(weights), update, columns)
+        return client.answer(message, parts["weights"], update, columns, signed)
 
     def _update(self, work: SuitedRecords | Update, text: bytes, number: int, dim: int) -> Update:
         """What to report in a round; what the service says about records is checked before."""

@@ -1,7 +1,7 @@
 """What servers and devices say to each other: requests and reports in bytes, tasks in JSON."""
 
 from fedsel.wire._columns import Category, Number
-from fedsel.wire._contract import Announcement, CloseRule, Verdict
+from fedsel.wire._contract import Announcement, CloseRule, Shuffled, ShuffleRule, Verdict
 from fedsel.wire._dates import Date
 from fedsel.wire._model import Model
 from fedsel.wire._pipeline import RecordPipeline
@@ -16,6 +16,7 @@ from fedsel.wire._request import (
     encode_recipe,
 )
 from fedsel.wire._schema import Schema
+from fedsel.wire._signed import SignedRound
 
 __all__ = [
     "Announcement",
@@ -33,6 +34,9 @@ __all__ = [
     "Schema",
     "Sealed",
     "Sealing",
+    "ShuffleRule",
+    "Shuffled",
+    "SignedRound",
     "UnknownVersion",
     "Verdict",
     "check_sendable",

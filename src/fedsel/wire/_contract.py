@@ -7,14 +7,17 @@ the request alone; a device believes an announcement as far as it makes sense.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
+from fractions import Fraction
 from typing import Any, Literal, Self, final, get_args
 
 from fedsel._internal.models import REGRESSING, LinearModel, Loss
-from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.wire._report import RUN_BYTES
+from fedsel.errors import InvalidArgument, check_count, check_float, check_positive
+from fedsel.mechanisms.central import DELTA
+from fedsel.wire._report import RUN_BYTES, check_public_key
 from fedsel.wire._request import InvalidMessage
 from fedsel.wire._schema import Schema
 
@@ -104,11 +107,74 @@ class CloseRule:
 
 
 @final
+@dataclass(frozen=True)
+class ShuffleRule:
+    """A relay releases a round with ``n_min`` reports at least, or never.
+
+    Up to the share ``dishonest`` of them may come from clients who work for the service; the
+    central guarantee, at this ``delta``, counts the others.
+
+    >>> ShuffleRule(n_min=100, dishonest=0.1).honest
+    90
+    """
+
+    n_min: int
+    dishonest: float = 0.1
+    delta: float = DELTA
+
+    def __post_init__(self) -> None:
+        check_count("shuffle.n_min", self.n_min, least=2, most=_MOST_ROUNDS)
+        check_float("shuffle.dishonest", self.dishonest)
+        if not 0 <= self.dishonest < 1:
+            raise InvalidArgument("shuffle.dishonest", self.dishonest, "a share in [0, 1)")
+        check_positive("shuffle.delta", self.delta)
+        if not 1e-100 <= self.delta < 1:
+            raise InvalidArgument("shuffle.delta", self.delta, "in [1e-100, 1)")
+
+    @property
+    def honest(self) -> int:
+        """How many of ``n_min`` reports are honest, if no more than the allowed share is not."""
+        return max(1, self.n_min - math.floor(Fraction(repr(self.dishonest)) * self.n_min))
+
+
+@final
+@dataclass(frozen=True)
+class Shuffled:
+    """How the reports of a run are shuffled, and what that guarantees.
+
+    ``epsilon``: central, for a client that reports once in each epoch, if relay and service do not
+    work together. ``server_key`` and ``signing_key`` are the service's, for policies to name.
+    """
+
+    rule: ShuffleRule
+    epsilon: float
+    server_key: str
+    signing_key: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values of its JSON."""
+        known = {"honest": self.rule.honest, "epsilon": self.epsilon}
+        keys = {"server_key": self.server_key, "signing_key": self.signing_key}
+        return {**vars(self.rule), **known, **keys}
+
+    @classmethod
+    def of_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The values of a service's JSON, checked."""
+        rule = ShuffleRule(values["n_min"], values["dishonest"], values["delta"])
+        server_key = check_public_key("shuffle.server_key", values["server_key"])
+        signing_key = check_public_key("shuffle.signing_key", values["signing_key"])
+        return cls(
+            rule, check_positive("shuffle.epsilon", values["epsilon"]), server_key, signing_key
+        )
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
     """A task as its service announces it at ``/v1/task``; the fields are the keys of its JSON.
 
     ``schema`` says what devices make of their records, None that they bring updates of their own.
+    ``shuffle`` says that reports leave sealed, by way of a relay; None that they go to the service.
     The fields with a default are for people. A device does not read them: it takes ε, d and the
     rest from the request.
     """
@@ -135,6 +201,7 @@ class Announcement:
     learning_rate: float | None = None
     averaging: float | None = None
     public_rows: str = ""
+    shuffle: Shuffled | None = None
 
     def __post_init__(self) -> None:
         check_labels(self.schema, self.loss)
@@ -144,6 +211,7 @@ class Announcement:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["run"] = self.run.hex()
         values["schema"] = None if self.schema is None else self.schema.to_dict()
+        values["shuffle"] = None if self.shuffle is None else self.shuffle.to_dict()
         values["close_after"] = {k: v for k, v in vars(self.close_after).items() if v is not None}
         return json.dumps(values, ensure_ascii=False, allow_nan=False).encode()
 
@@ -158,6 +226,7 @@ class Announcement:
     @classmethod
     def _read(cls, values: Mapping[str, Any]) -> Self:
         run, schema = bytes.fromhex(values["run"]), values["schema"]
+        shuffle = values.get("shuffle")
         known = {f.name for f in fields(CloseRule)}
         if len(run) != RUN_BYTES or values["invitations"] not in get_args(Invitations):
             raise ValueError
@@ -170,6 +239,7 @@ class Announcement:
             close_after=CloseRule(**{k: v for k, v in values["close_after"].items() if k in known}),
             schema=None if schema is None else Schema.of_dict(schema),
             loss=values["loss"],
+            shuffle=None if shuffle is None else Shuffled.of_dict(shuffle),
         )
 
 

@@ -162,6 +162,14 @@ _LABEL = b"fedsel sealed report 1"
 _HEX = frozenset("0123456789abcdef")
 
 
+def check_public_key(name: str, key: object) -> str:
+    """A public key, of X25519 or Ed25519, as 64 hexadecimal digits."""
+    if not isinstance(key, str) or len(key) != 2 * KEY_BYTES or not set(key) <= _HEX:
+        allowed = f"{2 * KEY_BYTES} hexadecimal digits, in lower case"
+        raise InvalidArgument(name, key, allowed)
+    return key
+
+
 class Sealed(NamedTuple):
     """The two parts of a message that a shuffler reads: the tag, and what it cannot open."""
 
@@ -189,10 +197,7 @@ class Sealing:
 
     def __post_init__(self) -> None:
         check_kind("request", self.request, bytes)
-        key: object = self.server_key
-        if not isinstance(key, str) or len(key) != 2 * KEY_BYTES or not set(key) <= _HEX:
-            allowed = f"{2 * KEY_BYTES} hexadecimal digits, in lower case"
-            raise InvalidArgument("server_key", key, allowed)
+        check_public_key("server_key", self.server_key)
 
     @cached_property
     def tag(self) -> bytes:
