@@ -6,15 +6,18 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from fedsel.mechanisms._reports import Reports
-from fedsel.wire import ReportFormat, Request, Sealing
+from fedsel.wire import InvalidMessage, ReportFormat, Request, Sealing, SignedRound
 from fedsel.wire._request import is_mark, is_visible
 from tools.vectors.encoding import Case
 from tools.vectors.requests import recipe
 
 ABOUT = (
     "Bytes of reports in a format, with round and pairs or null where they are no report; the "
-    "characters that a purpose and a recipient may have; sealed reports."
+    "characters that a purpose and a recipient may have; sealed reports; signed rounds, with time and "
+    "parts or the reason why they are none."
 )
 _RUN = bytes(16)
 
@@ -32,6 +35,7 @@ def cases() -> Iterator[Case]:
     for kind, belongs in (("visible", is_visible), ("marks", is_mark)):
         yield {"kind": kind, "ranges": _ranges(belongs)}
     yield from _sealed()
+    yield from _signed()
 
 
 def _case(form: ReportFormat, shows: str, data: bytes) -> Case:
@@ -97,6 +101,57 @@ def _sealed() -> Iterator[Case]:
             opened = {"private_key": _PRIVATE_KEY.hex(), "message": message, "report": report}
             case = {**case, **opened}
         yield case
+
+
+def _signed() -> Iterator[Case]:
+    own, other = (Ed25519PrivateKey.from_private_bytes(bytes([byte]) * 32) for byte in (2, 3))
+    key = own.public_key().public_bytes_raw().hex()
+    parts = {
+        "task": b"{}",
+        "request": Request(bytes(range(0x80, 0x90)), 2, 7, recipe()).encode(),
+        "weights": bytes(range(48)),
+        "preparing": b"null",
+    }
+    for time in (0, 1_800_000_000):
+        message = SignedRound.sign(own, time, **parts)
+        texts = {name: part.hex() for name, part in parts.items()}
+        shows = f"signed at {time}"
+        yield {
+            "kind": "signed",
+            "shows": shows,
+            "key": key,
+            "message": message.hex(),
+            "time": time,
+            **texts,
+        }
+    last = bytes([message[-1] ^ 1])
+    for shows, wrong in (
+        ("empty", b""),
+        ("one byte short", message[:-1]),
+        ("one byte too long", message + b"\0"),
+        ("another magic", b"FSRQ" + message[4:]),
+        ("version 2", message[:4] + b"\x02" + message[5:]),
+        ("another time", message[:5] + b"\x01" + message[6:]),
+        ("other weights", message[:77] + bytes(32) + message[109:]),
+        ("a bit of the signature", message[:-1] + last),
+        ("signed by another key", SignedRound.sign(other, 0, **parts)),
+        ("signed without the label", message[:-64] + own.sign(message[:-64])),
+    ):
+        yield {
+            "kind": "signed",
+            "shows": shows,
+            "key": key,
+            "message": wrong.hex(),
+            "reason": _why(wrong, key),
+        }
+
+
+def _why(message: bytes, key: str) -> str | None:
+    try:
+        SignedRound.verify(message, key)
+    except InvalidMessage as error:
+        return str(error)
+    return None
 
 
 def _ranges(belongs: Callable[[str], bool]) -> list[list[int]]:
