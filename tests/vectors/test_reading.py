@@ -13,7 +13,15 @@ from fedsel._internal.random import Stream
 from fedsel.device import LinearRecords, Reason, Refused, Request
 from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
 from fedsel.server._step import ServerState, StepRule, step
-from fedsel.wire import Intent, InvalidMessage, ReportFormat, Sealing, SignedRound, UnknownVersion
+from fedsel.wire import (
+    Intent,
+    InvalidMessage,
+    ReportFormat,
+    Sealing,
+    Shuffled,
+    SignedRound,
+    UnknownVersion,
+)
 from fedsel.wire._request import check_text
 from tests.vectors.support import cases
 
@@ -159,6 +167,14 @@ def test_signed_rounds():
             assert not signed.covers(**{name: part + b" "})
             parts += hashlib.sha256(part).digest()
         assert message[:-64] == b"FSSR\x01" + case["time"].to_bytes(8, "little") + parts
+
+
+def test_what_people_are_told_of_a_shuffled_run():
+    for case in of("shuffled", "messages"):
+        shuffled = Shuffled.of_dict(case["values"])
+        assert shuffled.rule.honest == case["values"]["honest"]
+        assert shuffled.said(Fraction(case["local"])) == case["said"]
+        assert shuffled.condition == case["condition"]
 
 
 def test_a_sealed_report_opens():

@@ -5,19 +5,28 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedsel.mechanisms._reports import Reports
-from fedsel.wire import InvalidMessage, ReportFormat, Request, Sealing, SignedRound
+from fedsel.wire import (
+    InvalidMessage,
+    ReportFormat,
+    Request,
+    Sealing,
+    Shuffled,
+    ShuffleRule,
+    SignedRound,
+)
 from fedsel.wire._request import is_mark, is_visible
-from tools.vectors.encoding import Case
+from tools.vectors.encoding import Case, rational
 from tools.vectors.requests import recipe
 
 ABOUT = (
     "Bytes of reports in a format, with round and pairs or null where they are no report; the "
-    "characters that a purpose and a recipient may have; sealed reports; signed rounds, with time and "
-    "parts or the reason why they are none."
+    "characters that a purpose and a recipient may have; sealed reports; signed rounds, with time "
+    "and parts or the reason why they are none; what people are told of a run that is shuffled."
 )
 _RUN = bytes(16)
 
@@ -36,6 +45,7 @@ def cases() -> Iterator[Case]:
         yield {"kind": kind, "ranges": _ranges(belongs)}
     yield from _sealed()
     yield from _signed()
+    yield from _shuffled()
 
 
 def _case(form: ReportFormat, shows: str, data: bytes) -> Case:
@@ -143,6 +153,25 @@ def _signed() -> Iterator[Case]:
             "key": key,
             "message": wrong.hex(),
             "reason": _why(wrong, key),
+        }
+
+
+def _shuffled() -> Iterator[Case]:
+    for n_min, dishonest, delta, epsilon, local in (
+        (6667, 0.1, 1e-6, 0.2, Fraction(4)),
+        (2, 0.0, 1e-100, 0.0, Fraction(1, 3)),
+        (3, 0.999, 0.5, 12345.6, Fraction(99_995, 10_000)),
+        ((1 << 32) - 1, 1e-7, 2.50001e-7, 0.00099995, Fraction(1, 1 << 36)),
+        (1000, 0.0315, 0.9999999, 99999.5, Fraction(500)),
+        (10, 0.3, 9.9999e-9, 5e-324, Fraction(7, 70_000)),
+    ):
+        shuffled = Shuffled(ShuffleRule(n_min, dishonest, delta), epsilon, _SERVER_KEY, _SERVER_KEY)
+        yield {
+            "kind": "shuffled",
+            "values": shuffled.to_dict(),
+            "local": rational(local),
+            "said": shuffled.said(local),
+            "condition": shuffled.condition,
         }
 
 

@@ -18,15 +18,15 @@ export function checkSealed({ serverKey, signingKey }, { shuffle }) {
     if (serverKey === null) return;
     throw new Ended("REFUSED", "its policy has a server_key, and this run takes no sealed reports");
   }
-  for (const [name, own] of /** @type {const} */ ([
-    ["server_key", serverKey],
-    ["signing_key", signingKey],
+  for (const [name, own, theirs] of /** @type {const} */ ([
+    ["server_key", serverKey, shuffle.serverKey],
+    ["signing_key", signingKey, shuffle.signingKey],
   ])) {
     if (own === null) {
-      const needs = `its policy needs ${name} = "${shuffle[name]}", if that is the service's`;
+      const needs = `its policy needs ${name} = "${theirs}", if that is the service's`;
       throw new Ended("REFUSED", `reports of this run leave sealed: ${needs}`);
     }
-    if (own !== shuffle[name]) {
+    if (own !== theirs) {
       throw new Ended("REFUSED", `the run has another ${name} than its policy`);
     }
   }

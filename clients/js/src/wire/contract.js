@@ -15,27 +15,14 @@
  * @property {string} [recipient]
  * @property {number} [rounds]
  *
- * How the reports of a run are shuffled: a relay releases a round with `n_min` of them at least, or
- * never. `epsilon` is central, for a client that reports once in each epoch, if relay and service do
- * not work together; up to the share `dishonest` of the reports may come from the service's own.
- * @typedef {object} Shuffled
- * @property {number} n_min
- * @property {number} dishonest
- * @property {number} delta
- * @property {number} honest
- * @property {number} epsilon
- * @property {string} server_key
- * @property {string} signing_key
- *
  * What became of a report; null where an answer does not say.
  * @typedef {"accepted" | "duplicate" | "late" | "early" | "conflict" | "rejected" | null} Verdict
  */
 
 import { checkCount, checkPositive, own } from "../errors.js";
-import { Fraction } from "../exact/fraction.js";
-import { publicKeyOf } from "../hash.js";
 import { LinearModel, REGRESSING } from "../models/linear.js";
 import { Schema } from "../models/schema.js";
+import { Shuffled } from "./shuffled.js";
 
 const MOST_ROUNDS = 2 ** 32 - 1;
 
@@ -56,29 +43,12 @@ export function readAnnouncement(body) {
       (invitations === "signed" || invitations === "open") &&
       (reports != null || seconds != null) &&
       suits(schema, loss);
-    const shuffle = values.shuffle == null ? null : readShuffled(values.shuffle);
+    const shuffle = values.shuffle == null ? null : new Shuffled(values.shuffle);
     const rule = { seconds: seconds ?? undefined };
     return known ? { ...values, schema, shuffle, close_after: rule } : null;
   } catch {
     return null;
   }
-}
-
-/** How reports are shuffled, by a service's JSON; throws for anything else. @param {any} values
- * @returns {Shuffled} */
-function readShuffled(values) {
-  const { n_min, dishonest, delta, epsilon, server_key, signing_key } = own(values);
-  checkCount("n_min", n_min, { least: 2, most: MOST_ROUNDS });
-  checkPositive("epsilon", epsilon);
-  const share = typeof dishonest === "number" && dishonest >= 0 && dishonest < 1;
-  const small = typeof delta === "number" && delta >= 1e-100 && delta < 1;
-  if (!share || !small) throw new RangeError("no share, or no δ");
-  for (const key of [server_key, signing_key]) {
-    if (publicKeyOf(key) === null) throw new RangeError("no public key");
-  }
-  const others = Fraction.decimal(dishonest).times(BigInt(n_min)).floor();
-  const honest = Math.max(1, n_min - Number(others));
-  return { n_min, dishonest, delta, epsilon, server_key, signing_key, honest };
 }
 
 /** @param {unknown} value */

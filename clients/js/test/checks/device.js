@@ -13,6 +13,7 @@ import { schedule, sealed, tagOf } from "../../src/sealing/sealing.js";
 import { solutionOf } from "../../src/solutions/solution.js";
 import { checkText } from "../../src/wire/intent.js";
 import { decodeRequest, encodeReport } from "../../src/wire/request.js";
+import { Shuffled } from "../../src/wire/shuffled.js";
 import { SignedRound } from "../../src/wire/signed.js";
 import { canBeSeen, isMark } from "../../src/wire/unicode.js";
 import { MemoryStore } from "../memory.js";
@@ -129,6 +130,11 @@ export const messages = {
       same(signed.covers({ [name]: bytes }), true, name);
       same(signed.covers({ [name]: Uint8Array.of(...bytes, 32) }), false, name);
     }
+  },
+  shuffled: ({ values, local, said, condition }) => {
+    const shuffled = new Shuffled(values);
+    same([shuffled.honest, shuffled.said(exact(local))], [values.honest, said], "both numbers");
+    same(shuffled.condition, condition, "condition");
   },
   visible: ({ ranges: wanted }) => same(ranges(canBeSeen), wanted),
   marks: ({ ranges: wanted }) => {
