@@ -62,4 +62,4 @@ def advise_relay(
     local, proved = proved_budget(
         lambda each: candidate(name, each * asked.epochs, asked), epsilon=goal, **among
     )
-    return RelayAdvice(rule, local * asked.epochs, proved)
+    return RelayAdvice(rule, round(local * asked.epochs, 12), proved)

@@ -14,13 +14,13 @@ from fedsel.preparation._plan import ON_RECORDS
 from fedsel.solutions import Privacy, Solution
 from fedsel.statements._meaning import (
     Document,
-    IfShuffled,
     Statement,
     exactly,
     in_percent,
     meaning,
     meaning_section,
 )
+from fedsel.statements._shuffled import IfShuffled
 
 SEED_UNDOES = (
     "whoever knows or guesses the seed: the draws can be repeated and the noise undone. This model"

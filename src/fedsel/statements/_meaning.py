@@ -1,4 +1,4 @@
-"""What an ε means for a person, alone and if a shuffler mixes the reports, and the page for it.
+"""What an ε means for a person, and the page for it.
 
 An observer considers two contents of a device equally likely and sees all of its reports. By Bayes'
 rule the odds of the one against the other are then at most e^ε, whatever else the observer knows:
@@ -13,17 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, final
 
 from fedsel import __version__
 from fedsel._internal.display import rendered
-from fedsel._internal.progress import note
 from fedsel.errors import Epsilon
-from fedsel.mechanisms.central import DELTA, CentralGuarantee, add_up
-from fedsel.mechanisms.central._guarantee import remembers
 from fedsel.pages import Section, Table, render
-from fedsel.solutions import Privacy
 
 EXAMPLES = (0.5, 1, 2, 4, 8)
 """The ε of the table."""
@@ -155,100 +150,3 @@ def meaning_section() -> Section:
             "ε does not hide that a device took part, nor when.",
         ),
     )
-
-
-@final
-@dataclass(frozen=True)
-class IfShuffled:
-    """The central guarantee of a run if a shuffler mixes the reports of each round.
-
-    ``reports`` is how many the smallest round had, ``epochs`` how often a client has reported.
-    """
-
-    privacy: Privacy
-    reports: int
-    epochs: int
-    delta: float = DELTA
-
-    @classmethod
-    def of(cls, privacy: Privacy, reports: int, epochs: int) -> IfShuffled | None:
-        """None where there is no report, or none that a certificate covers."""
-        certified = privacy.charge is not None and privacy.source is not None
-        return cls(privacy, reports, epochs) if certified and reports and epochs else None
-
-    @cached_property
-    def guarantee(self) -> CentralGuarantee:
-        """The guarantees of all epochs added up: quick, and larger than what `central` composes."""
-        if self.privacy.source is None:
-            raise TypeError("a privacy without a source has no shuffled reports")
-        with note("proving the central guarantee", 1) as advance:
-            found = add_up(
-                self.privacy.source, reports=self.reports, epochs=self.epochs, delta=self.delta
-            )
-            advance(1)
-        return found
-
-    def central(self, *, delta: float | None = None) -> CentralGuarantee:
-        """The guarantees of all epochs, composed; several epochs need dp_accounting."""
-        return self.privacy.central(reports=self.reports, delta=delta, epochs=self.epochs)
-
-    @property
-    def local(self) -> float:
-        """The ε of the same reports without a shuffler, as a ledger charges them."""
-        return float((self.privacy.charge or 0) * self.epochs)
-
-    @property
-    def epsilon(self) -> str:
-        """The central ε and its δ in figures."""
-        return f"central ε = {self.guarantee.epsilon:.4g} at δ = {self.delta:g}"
-
-    @property
-    def sentence(self) -> str:
-        """The local and the central number, and when each holds."""
-        return (
-            f"Local ε = {self.local:.6g} holds without trust in anybody but the device. If a"
-            f" trusted shuffler mixes the reports of each round, at least {self.reports:,} of them"
-            f" from honest clients, {self.epsilon} holds as well{self._epochs}."
-        )
-
-    @property
-    def _epochs(self) -> str:
-        if self.epochs == 1:
-            return ""
-        if self.privacy.source is not None and remembers(self.privacy.source):
-            return (
-                "; over several epochs shuffling proves nothing more, because clients keep what"
-                " they have not sent"
-            )
-        return f" ({self.epochs} epochs added up; central() in Python may prove a smaller ε)"
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """A row of a page."""
-        among = f"among at least {self.reports:,} honest reports of a round"
-        return {"if shuffled": f"{self.epsilon}, {among}"}
-
-    @property
-    def trust(self) -> tuple[str, ...]:
-        """Who must be trusted for which number."""
-        return (
-            f"For local ε = {self.local:.6g}: only the device must be trusted. The bound holds"
-            " against everybody else together.",
-            f"For {self.epsilon}: the shuffler must be trusted as well, to forward neither names"
-            " nor order nor times and not to collude with the server, and"
-            f" {self.reports:,} clients of each round must report honestly. The bound holds against"
-            " an observer of what the shuffler forwards. Without a shuffler it does not hold.",
-            "The central guarantee compares two runs that differ in the content of one client: up"
-            " to δ, no observation is more than e^ε times as likely in one of them as in the"
-            " other.",
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The two numbers as JSON holds them."""
-        return {
-            "epsilon": self.guarantee.epsilon,
-            "delta": self.delta,
-            "reports": self.reports,
-            "epochs": self.epochs,
-            "local": self.local,
-        }

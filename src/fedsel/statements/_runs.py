@@ -12,9 +12,9 @@ from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.central import CentralGuarantee
 from fedsel.pages import Section, Table
 from fedsel.server import Aggregator, RoundRecord
+from fedsel.server._checkpoint import Checkpoint
 from fedsel.statements._meaning import (
     Document,
-    IfShuffled,
     Statement,
     certainty,
     exactly,
@@ -23,7 +23,8 @@ from fedsel.statements._meaning import (
     meaning_section,
     numbers,
 )
-from fedsel.wire import Intent
+from fedsel.statements._shuffled import ByRelay, IfShuffled, Shuffling
+from fedsel.wire import Intent, ShuffleRule
 
 TRUST = (
     "The device, its operating system and fedsel on it must be trusted with the data: they draw the"
@@ -68,7 +69,8 @@ class RunStatement(Statement):
     """What was released in a run, as the server knows it.
 
     ``per_report`` is proved to be at least the exact ε of a report. ``shuffled`` is the central
-    guarantee of the reports so far if a shuffler mixed them, None before there are any.
+    guarantee of the reports so far, as a relay shuffled them or if a shuffler mixed them; None
+    before there are any.
     ``public_means`` counts the features whose centre came from public means, ``public_rows`` the
     public rows that gave the preparation of records; neither costs ε.
     """
@@ -83,36 +85,44 @@ class RunStatement(Statement):
     epochs: tuple[EpochReleased, ...]
     refusals: Mapping[str, int] = field(default_factory=dict)
     trust: tuple[str, ...] = TRUST
-    shuffled: IfShuffled | None = None
+    shuffled: Shuffling | None = None
     public_means: int = 0
     public_rows: int = 0
 
     @classmethod
     def of(
         cls,
-        server: Aggregator,
+        server: Aggregator | Checkpoint,
         *,
         refusals: Mapping[str, int] | None = None,
         trust: tuple[str, ...] = (),
+        shuffle: ShuffleRule | None = None,
     ) -> RunStatement:
-        """The statement of a server's run so far; ``trust`` adds to the trust in devices."""
+        """The statement of a server's run so far; ``trust`` adds to the trust in devices.
+
+        ``shuffle`` is the rule by which a relay has released the rounds; None without a relay.
+        """
+        solution = server.recipe.build()
         charge = server.recipe.charge
         heard = [record for record in server.records if record.accepted]
         fewest = min((record.accepted for record in heard), default=0)
         epochs = len({record.epoch for record in heard})
         known = None if server.plan is None else server.plan.known
+        shuffled: Shuffling | None = IfShuffled.of(solution.privacy, fewest, epochs)
+        if shuffle is not None:
+            shuffled = ByRelay.of(solution.privacy, shuffle, fewest, epochs)
         return cls(
             run=server.run,
             intent=server.intent,
             solution=server.recipe.solution,
-            dim=server.solution.dim,
-            bits=server.solution.bits,
+            dim=solution.dim,
+            bits=solution.bits,
             planned_epochs=server.recipe.epochs,
             per_report=charge,
             epochs=_by_epoch(server.records, charge),
             refusals=dict(refusals or {}),
             trust=(*TRUST, *trust),
-            shuffled=IfShuffled.of(server.solution.privacy, fewest, epochs),
+            shuffled=shuffled,
             public_means=0 if known is None else int(known.given.sum()),
             public_rows=0 if server.given is None else server.given.rows,
         )
@@ -120,8 +130,8 @@ class RunStatement(Statement):
     def central(self, *, delta: float | None = None) -> CentralGuarantee:
         """The central guarantee so far, *if* the reports of each round were shuffled.
 
-        It holds for a client of the smallest round; δ is 1e-6 unless given. Several epochs need
-        dp_accounting.
+        It holds for a client of the smallest round; δ is the relay's, or 1e-6, unless given.
+        Several epochs need dp_accounting.
         """
         if self.shuffled is None:
             raise InvalidArgument("run", "no reports yet", "a run that has received reports")
@@ -164,7 +174,8 @@ class RunStatement(Statement):
             **numbers("planned", self.planned),
             "certainty_released": certainty(self.released),
             "certainty_planned": certainty(self.planned),
-            "if_shuffled": None if self.shuffled is None else self.shuffled.to_dict(),
+            **dict.fromkeys((IfShuffled.key, ByRelay.key)),
+            **({self.shuffled.key: self.shuffled.to_dict()} if self.shuffled else {}),
             "epochs": [{**vars(e), **numbers("released", e.released)} for e in self.epochs],
             "public_means": self.public_means,
             "public_rows": self.public_rows,

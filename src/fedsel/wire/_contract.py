@@ -109,6 +109,15 @@ class CloseRule:
         return self.seconds is not None and seconds >= self.seconds and accepted >= self.least
 
 
+def both_numbers(local: float | Fraction, central: float, delta: float, honest: int) -> str:
+    """What so many honest reports guarantee behind a relay, for people: numbers are rounded up."""
+    return (
+        f"ε = {upper_bound(local)} against everybody; ε = {upper_bound(central)},"
+        f" δ = {upper_bound(delta)} if relay and service do not work together, among at least"
+        f" {honest:,} honest report{'s' * (honest > 1)}"
+    )
+
+
 @final
 @dataclass(frozen=True)
 class ShuffleRule:
@@ -161,11 +170,7 @@ class ShuffleRule:
         ε = 4 against everybody; ε = 0.2, δ = 10⁻⁶ if relay and service do not work together, among
         at least 6,001 honest reports
         """
-        return (
-            f"ε = {upper_bound(local)} against everybody; ε = {upper_bound(central)},"
-            f" δ = {upper_bound(self.delta)} if relay and service do not work together, among at"
-            f" least {self.honest:,} honest report{'s' * (self.honest > 1)}"
-        )
+        return both_numbers(local, central, self.delta, self.honest)
 
     @property
     def condition(self) -> str:

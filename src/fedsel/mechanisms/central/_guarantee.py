@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from fedsel._internal.display import upper_bound
 from fedsel._internal.exact import exp_lower, log
 from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument, check_count, check_finite
@@ -49,9 +50,9 @@ class CentralGuarantee:
     def __str__(self) -> str:
         rounds = "one round" if self.epochs == 1 else f"a round, in {self.epochs} epochs"
         return (
-            f"central ε = {self.epsilon:.4g} at δ = {self.delta:.3g} among {self.reports:,} "
-            f"shuffled reports of {rounds}, if the shuffler is honest; "
-            f"local ε = {self.local * self.epochs:.4g} if nobody is"
+            f"central ε = {upper_bound(self.epsilon)} at δ = {self.delta:.3g} among "
+            f"{self.reports:,} shuffled reports of {rounds}, if the shuffler is honest; "
+            f"local ε = {upper_bound(round(self.local * self.epochs, 12))} if nobody is"
         )
 
 
