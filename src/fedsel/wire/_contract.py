@@ -154,6 +154,41 @@ class ShuffleRule:
         prove = compose if composed else add_up
         return prove(recipe.build(), reports=self.honest, epochs=recipe.epochs, delta=self.delta)
 
+    def said(self, central: float, local: float | Fraction) -> str:
+        """Both ε of all reports of a client, for people, rounded up.
+
+        >>> print(ShuffleRule(6667).said(0.19998, 4))
+        ε = 4 against everybody; ε = 0.2, δ = 10⁻⁶ if relay and service do not work together, among
+        at least 6,001 honest reports
+        """
+        return (
+            f"ε = {upper_bound(local)} against everybody; ε = {upper_bound(central)},"
+            f" δ = {upper_bound(self.delta)} if relay and service do not work together, among at"
+            f" least {self.honest:,} honest report{'s' * (self.honest > 1)}"
+        )
+
+    @property
+    def condition(self) -> str:
+        """What the central number counts on, for people.
+
+        >>> print(ShuffleRule(6667).condition)
+        The relay releases a round with at least 6,667 reports, or never; up to 10 % of them may
+        come from clients who work for the service.
+        """
+        return (
+            f"The relay releases a round with at least {self.n_min:,} reports, or never; up to"
+            f" {self.percent} % of them may come from clients who work for the service."
+        )
+
+    @property
+    def percent(self) -> str:
+        """The share of dishonest clients in percent, with all of its digits.
+
+        >>> ShuffleRule(100, dishonest=0.125).percent
+        '12.5'
+        """
+        return f"{(100 * Decimal(repr(self.dishonest))).normalize():f}"
+
 
 @final
 @dataclass(frozen=True)
@@ -170,34 +205,13 @@ class Shuffled:
     signing_key: str
 
     def said(self, local: float | Fraction) -> str:
-        """Both numbers for people, rounded up; ``local`` is the ε of all reports of a client.
-
-        >>> key = "00" * 32
-        >>> print(Shuffled(ShuffleRule(6667), 0.19998, key, key).said(4))
-        ε = 4 against everybody; ε = 0.2, δ = 10⁻⁶ if relay and service do not work together, among
-        at least 6,001 honest reports
-        """
-        central, delta = upper_bound(self.epsilon), upper_bound(self.rule.delta)
-        honest = self.rule.honest
-        return (
-            f"ε = {upper_bound(local)} against everybody; ε = {central}, δ = {delta} if relay and"
-            f" service do not work together, among at least {honest:,} honest"
-            f" report{'s' * (honest > 1)}"
-        )
+        """Both numbers for people; ``local`` is the ε of all reports of a client."""
+        return self.rule.said(self.epsilon, local)
 
     @property
     def condition(self) -> str:
-        """What the central number counts on, for people.
-
-        >>> print(Shuffled(ShuffleRule(6667), 0.2, "", "").condition)
-        The relay releases a round with at least 6,667 reports, or never; up to 10 % of them may
-        come from clients who work for the service.
-        """
-        share = (100 * Decimal(repr(self.rule.dishonest))).normalize()
-        return (
-            f"The relay releases a round with at least {self.rule.n_min:,} reports, or never;"
-            f" up to {share:f} % of them may come from clients who work for the service."
-        )
+        """What the central number counts on, for people."""
+        return self.rule.condition
 
     def to_dict(self) -> dict[str, Any]:
         """The values of its JSON."""
