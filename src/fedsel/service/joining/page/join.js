@@ -5,21 +5,10 @@
  */
 
 import { Ledger } from "./client/device/ledger.js";
-import {
-  BrowserStore,
-  Client,
-  ENDINGS,
-  LedgerError,
-  Session,
-} from "./client/index.js";
+import { BrowserStore, Client, ENDINGS, LedgerError, Session } from "./client/index.js";
 import { ADDED_BYTES } from "./client/sealing/sealing.js";
 import { chooseData } from "./choosing.js";
-import {
-  hideFragment,
-  randomName,
-  tokenOfLink,
-  wrongWith,
-} from "./invitation.js";
+import { hideFragment, randomName, tokenOfLink, wrongWith } from "./invitation.js";
 import { kept } from "./keeping.js";
 import { Keys, showGuarantee } from "./keys.js";
 import { Limits } from "./limits.js";
@@ -48,8 +37,7 @@ const WAITING = {
     "Your report of this epoch is made. The next one follows in the next epoch; you can leave this page open.",
   turn: "Your turn is a later round of this epoch, chosen at random: so every round has its reports.",
   last: "Your last report is made. The run is over when the others have sent theirs.",
-  service:
-    "The service cannot be reached. The same bytes are sent again as soon as it answers.",
+  service: "The service cannot be reached. The same bytes are sent again as soon as it answers.",
 };
 
 const ENDED = {
@@ -90,8 +78,7 @@ class Page {
     const history = await this.#look();
     this.limits.begin(own, history);
     byId("token").value = tokenOfLink() || own.token || "";
-    byId("invitation").hidden =
-      task.invitations === "open" && !byId("token").value.includes(".");
+    byId("invitation").hidden = task.invitations === "open" && !byId("token").value.includes(".");
     chooseData(/** @type {Schema} */ (task.schema), (records, ready) => {
       this.#records = ready ? records : null;
       this.model.use(records);
@@ -112,8 +99,7 @@ class Page {
       (busy) => {
         this.#busy = busy;
         if (busy) state(ELSEWHERE);
-        else if (this.#work === null)
-          state("The other tab has ended. You can go on here.");
+        else if (this.#work === null) state("The other tab has ended. You can go on here.");
         void this.#look().then(() => this.#enable());
       },
     );
@@ -138,21 +124,15 @@ class Page {
       this.#ledger = "there";
       showLedger(history);
       showReports(history, task, outcomes);
-      const waiting = history.entries.filter(
-        (e) => e.run === task.run && !outcomes[e.round],
-      );
-      byId("send-now").hidden =
-        !waiting.length || this.#work !== null || this.#busy;
+      const waiting = history.entries.filter((e) => e.run === task.run && !outcomes[e.round]);
+      byId("send-now").hidden = !waiting.length || this.#work !== null || this.#busy;
       await this.#tellStorage();
       return history;
     } catch (error) {
       if (!(error instanceof LedgerError)) throw error;
       this.#ledger = "broken";
-      const anew =
-        "Only clearing this site's data in your browser begins anew.";
-      trouble(
-        `The ledger cannot be used: ${error.message}. Nothing is sent. ${anew}`,
-      );
+      const anew = "Only clearing this site's data in your browser begins anew.";
+      trouble(`The ledger cannot be used: ${error.message}. Nothing is sent. ${anew}`);
       return null;
     }
   }
@@ -173,14 +153,8 @@ class Page {
       byId("anew-label").textContent = label;
     }
     const agreed = !anew || byId("anew-yes").checked;
-    const free =
-      this.#ledger !== "broken" && !this.#busy && this.#work === null;
-    byId("go").disabled = !(
-      this.#records !== null &&
-      agreed &&
-      this.keys.agreed &&
-      free
-    );
+    const free = this.#ledger !== "broken" && !this.#busy && this.#work === null;
+    byId("go").disabled = !(this.#records !== null && agreed && this.keys.agreed && free);
     byId("go").hidden = this.#work !== null;
     byId("stop").hidden = this.#work === null;
     for (const field of byId("form").querySelectorAll("input, select")) {
@@ -189,8 +163,7 @@ class Page {
     if (this.#busy) said("Another tab of this browser is taking part.");
     else if (this.#work) said("");
     else if (this.#records === null) said("Choose your data first.");
-    else if (!(agreed && this.keys.agreed))
-      said("Tick the box above to begin.");
+    else if (!(agreed && this.keys.agreed)) said("Tick the box above to begin.");
     else said("Ready. Nothing leaves before you press the button.");
   }
 
@@ -219,8 +192,7 @@ class Page {
       } catch (error) {
         text = "Stopped: something went wrong in this page.";
         if (!(error instanceof LedgerError)) console.error(error);
-        else if (error.fault === "MISSING")
-          text = "Stopped: the ledger is gone. Nothing is sent.";
+        else if (error.fault === "MISSING") text = "Stopped: the ledger is gone. Nothing is sent.";
         else text = `Stopped: ${error.message}. Nothing is sent.`;
       }
     });
@@ -231,8 +203,7 @@ class Page {
     this.limits.know(await this.#look());
     state(done ? text : ELSEWHERE);
     this.#enable();
-    if (wasThere)
-      byId("go").disabled ? byId("state").focus() : byId("go").focus();
+    if (wasThere) byId("go").disabled ? byId("state").focus() : byId("go").focus();
   }
 
   /** Take part until it ends; why it has. @param {import("./client/index.js").Policy} policy
@@ -241,9 +212,7 @@ class Page {
   async #run(policy, token, own, records, signal) {
     const { task, store } = this;
     const create = this.#ledger !== "there" && byId("anew-yes").checked;
-    const raisedBy = this.limits.raises(policy)
-      ? "the person at this page"
-      : undefined;
+    const raisedBy = this.limits.raises(policy) ? "the person at this page" : undefined;
     const client = await Client.open(policy, store, { create, raisedBy });
     if (create) own.outcomes = {};
     await kept("ledger", { created: true });
@@ -264,19 +233,11 @@ class Page {
       tell: (event) => this.#tell(event, view),
     });
     const { entries } = await client.history();
-    const unsent = entries.filter(
-      (e) => e.run === task.run && !own.outcomes?.[e.round],
-    );
+    const unsent = entries.filter((e) => e.run === task.run && !own.outcomes?.[e.round]);
     const rounds = unsent.map(({ round }) => round);
-    const sent =
-      rounds.length || records === null
-        ? await session.deliver(client, rounds)
-        : null;
-    const goesOn =
-      records !== null && (sent === null || sent.ending === "DONE");
-    let outcome = goesOn
-      ? await session.join(client, records)
-      : /** @type {Outcome} */ (sent);
+    const sent = rounds.length || records === null ? await session.deliver(client, rounds) : null;
+    const goesOn = records !== null && (sent === null || sent.ending === "DONE");
+    let outcome = goesOn ? await session.join(client, records) : /** @type {Outcome} */ (sent);
     if (outcome.ending === "DONE" && records !== null) {
       state(WAITING.last);
       if (!(await view.follow(EVERY, signal))) return ended("STOPPED");
@@ -289,9 +250,7 @@ class Page {
     if (outcome.ending === "UNINVITED") {
       byId("invitation").hidden = false;
       const { outcomes = {} } = await kept(task.run);
-      const paid = outcome.history.entries.some(
-        (e) => e.run === task.run && !outcomes[e.round],
-      );
+      const paid = outcome.history.entries.some((e) => e.run === task.run && !outcomes[e.round]);
       return ended(paid ? "UNINVITED" : "INVITATION");
     }
     return ended(outcome.ending, outcome.detail);
@@ -303,8 +262,7 @@ class Page {
     const { run } = this.task;
     if (event.kind === "judged") {
       const { outcomes = {} } = await kept(run);
-      const verdict =
-        event.verdict === "duplicate" ? "accepted" : event.verdict;
+      const verdict = event.verdict === "duplicate" ? "accepted" : event.verdict;
       await kept(run, { outcomes: { ...outcomes, [event.round]: verdict } });
     }
     if (event.kind === "judged" || event.kind === "charged") await this.#look();
@@ -363,12 +321,9 @@ function showAsked(task, facts) {
   document.title = `Take part: ${task.name}`;
   byId("title").textContent = `Take part in “${task.name}”`;
   const { purpose, recipient: receives } = facts ?? task; // a run that is over has no request
-  byId("purpose").textContent =
-    purpose || "The service does not say what the model is for.";
+  byId("purpose").textContent = purpose || "The service does not say what the model is for.";
   if (facts === null)
-    return showFacts(byId("asked"), [
-      ["Who gets the model", receives || "not said"],
-    ]);
+    return showFacts(byId("asked"), [["Who gets the model", receives || "not said"]]);
   const { recipient, epochs, charge, solution, dim } = facts;
   const sealed = task.shuffle !== null;
   if (task.shuffle !== null) showGuarantee(task.shuffle, facts);
@@ -377,9 +332,7 @@ function showAsked(task, facts) {
     ["Who gets the model", recipient || "not said"],
     [
       "Asked of you",
-      epochs === 1
-        ? `one report of ${bytes}`
-        : `${epochs} reports of ${bytes}, one an epoch`,
+      epochs === 1 ? `one report of ${bytes}` : `${epochs} reports of ${bytes}, one an epoch`,
     ],
     ["ε of each", exactly(charge)],
     ["ε in all", exactly(charge.times(BigInt(epochs)))],
@@ -388,11 +341,8 @@ function showAsked(task, facts) {
 }
 
 async function main() {
-  const tell = (
-    /** @type {import("./client/joining/session.js").Event} */ { kind },
-  ) =>
-    kind === "waiting" &&
-    trouble("The service cannot be reached. Trying again …");
+  const tell = (/** @type {import("./client/joining/session.js").Event} */ { kind }) =>
+    kind === "waiting" && trouble("The service cannot be reached. Trying again …");
   const offer = await new Session(ADDRESS, {
     patience: Infinity,
     tell,
@@ -411,20 +361,15 @@ async function main() {
       "The run is over: nobody can take part any more. The model can still be asked about your data.",
     );
     if (navigator.locks) await showPast(task, new BrowserStore());
-    if (task.schema !== null)
-      chooseData(task.schema, (records) => model.use(records));
+    if (task.schema !== null) chooseData(task.schema, (records) => model.use(records));
     return;
   }
   if (task.schema === null) {
-    trouble(
-      "This task is for devices that compute updates of their own. A page cannot take part.",
-    );
+    trouble("This task is for devices that compute updates of their own. A page cannot take part.");
     return;
   }
   if (!navigator.locks) {
-    trouble(
-      "This page must come by https, or from this machine: it needs locks between tabs.",
-    );
+    trouble("This page must come by https, or from this machine: it needs locks between tabs.");
     return;
   }
   const keys = new Keys(task.shuffle, await kept(task.run));
@@ -435,7 +380,5 @@ async function main() {
 
 main().catch((error) => {
   console.error(error);
-  trouble(
-    `This page cannot go on: ${error?.message ?? "something went wrong"}.`,
-  );
+  trouble(`This page cannot go on: ${error?.message ?? "something went wrong"}.`);
 });

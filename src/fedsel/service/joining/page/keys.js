@@ -19,17 +19,14 @@ const LACKING =
 export function showGuarantee(shuffle, { charge, epochs }) {
   byId("shuffled").hidden = false;
   const both = shuffle.said(charge.times(BigInt(epochs)));
-  byId("both-numbers").textContent =
-    `${both.replaceAll(" = ", "\u00a0=\u00a0")}.`;
+  byId("both-numbers").textContent = `${both.replaceAll(" = ", "\u00a0=\u00a0")}.`;
   byId("condition").textContent = shuffle.condition;
 }
 
 /** How far the open round is. @param {any} now as /v1/rounds/open has it */
 export function showWaiting({ n_min: least, released, counts }) {
   if (!least) return;
-  const [have, need] = [counts.accepted, least].map((count) =>
-    count.toLocaleString("en-US"),
-  );
+  const [have, need] = [counts.accepted, least].map((count) => count.toLocaleString("en-US"));
   byId("reports-so-far").textContent = released
     ? "The open round is released: the service works on it."
     : `The open round has ${have} of the ${need} reports that it needs. If it never has them, it is never released, and its reports are paid for all the same.`;
@@ -88,19 +85,13 @@ export class Keys {
       }
     }
     const [server, signing] = Object.values(this.#announced).map(publicKeyOf);
-    const able =
-      server &&
-      signing &&
-      (await canSeal(server)) &&
-      (await canVerify(signing));
+    const able = server && signing && (await canSeal(server)) && (await canVerify(signing));
     return able ? "" : LACKING;
   }
 
   /** Whether the keys are known, or compared. */
   get agreed() {
-    return (
-      this.#announced === null || this.#isKnown || byId("keys-yes").checked
-    );
+    return this.#announced === null || this.#isKnown || byId("keys-yes").checked;
   }
 
   /** What is kept for later visits. @returns {Kept} */

@@ -17,8 +17,7 @@ export function byId(id) {
  * @param {Record<string, string>} [attributes] @param {(Node | string)[]} children */
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes))
-    made.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
   return made;
 }
@@ -27,8 +26,7 @@ export function element(name, attributes = {}, ...children) {
  * @param {(Node | string)[]} children */
 function drawn(name, attributes, ...children) {
   const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes))
-    made.setAttribute(key, String(value));
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
   made.append(...children);
   return made;
 }
@@ -55,8 +53,7 @@ const OUTCOMES = {
   accepted: "arrived, and counts",
   sealed: "is with the relay, and counts once its round is released",
   late: "came after its round was over: it does not count, but is paid for",
-  conflict:
-    "the service holds another report in its place: it does not count, but is paid for",
+  conflict: "the service holds another report in its place: it does not count, but is paid for",
   "": "charged, and not known to have arrived",
 };
 
@@ -65,11 +62,7 @@ function reportItem({ round, epoch, time, charge, report }, outcome, sealed) {
   const words = OUTCOMES[sealed && outcome === "accepted" ? "sealed" : outcome];
   const when = new Date(1000 * time);
   const place = `Round ${round + 1}, epoch ${epoch + 1}, ε = ${exactly(charge)}, `;
-  const shown = element(
-    "time",
-    { datetime: when.toISOString() },
-    when.toLocaleString(),
-  );
+  const shown = element("time", { datetime: when.toISOString() }, when.toLocaleString());
   return element(
     "li",
     { "data-outcome": outcome || "waiting" },
@@ -83,42 +76,30 @@ function reportItem({ round, epoch, time, charge, report }, outcome, sealed) {
  * @param {Record<string, string>} outcomes */
 export function showReports(history, { run, shuffle }, outcomes) {
   const sealed = shuffle !== null;
-  const own = history.entries
-    .filter((/** @type {any} */ entry) => entry.run === run)
-    .reverse();
+  const own = history.entries.filter((/** @type {any} */ entry) => entry.run === run).reverse();
   const items = own.map((/** @type {any} */ entry) =>
     reportItem(entry, outcomes[entry.round] ?? "", sealed),
   );
   const [latest, earlier] = [items.slice(0, LATEST), items.slice(LATEST)];
   const words = `${earlier.length} earlier`;
   const isOpen = byId("reports").querySelector("details")?.open;
-  const rest = element(
-    "details",
-    isOpen ? { open: "" } : {},
-    element("summary", {}, words),
-  );
+  const rest = element("details", isOpen ? { open: "" } : {}, element("summary", {}, words));
   rest.append(element("ol", {}, ...earlier));
-  byId("reports").replaceChildren(
-    ...latest,
-    ...(earlier.length ? [element("li", {}, rest)] : []),
-  );
+  byId("reports").replaceChildren(...latest, ...(earlier.length ? [element("li", {}, rest)] : []));
   const sent = own.filter((/** @type {any} */ { round }) => outcomes[round]);
   const bytes = sent.reduce(
     (/** @type {number} */ sum, /** @type {any} */ e) =>
       sum + e.report.length + (sealed ? ADDED_BYTES : 0),
     0,
   );
-  const plural =
-    sent.length === 1 ? "this report" : `these ${sent.length} reports`;
+  const plural = sent.length === 1 ? "this report" : `these ${sent.length} reports`;
   const unsure = own.length - sent.length;
   const all = unsure ? "" : " They are all that left.";
   const seen = sealed
     ? " The relay also sees your network address, and when; it cannot open what is sealed. The service can, and sees neither of these, nor your invitation."
     : " The service also sees your network address, and when.";
   const how = sealed ? `${plural}, sealed for the service` : plural;
-  const known = sent.length
-    ? `${bytes} bytes: ${how}, with your invitation.${all}${seen}`
-    : "";
+  const known = sent.length ? `${bytes} bytes: ${how}, with your invitation.${all}${seen}` : "";
   byId("left-words").textContent = unsure
     ? `${known} ${unsure === 1 ? "One report is" : `${unsure} reports are`} charged and may have left: the service has not said that it has arrived.`.trim()
     : known || "Nothing yet.";
@@ -148,9 +129,7 @@ export function curve(points, rounds) {
   const x = (/** @type {number} */ round) =>
     edge + ((width - edge - 6) * round) / Math.max(1, rounds);
   const y = (/** @type {number} */ share) => 6 + (height - 24) * (1 - share);
-  const line = points.map(
-    ([round, share]) => `${x(round).toFixed(1)},${y(share).toFixed(1)}`,
-  );
+  const line = points.map(([round, share]) => `${x(round).toFixed(1)},${y(share).toFixed(1)}`);
   const [last] = points.slice(-1);
   const label = `Accuracy on your records by round: ${percent(last[1])} after round ${last[0]} of ${rounds}`;
   return drawn(
@@ -169,18 +148,10 @@ export function curve(points, rounds) {
         y2: y(share),
         class: "grid",
       }),
-      drawn(
-        "text",
-        { x: edge - 5, y: y(share) + 3, class: "tick end" },
-        percent(share),
-      ),
+      drawn("text", { x: edge - 5, y: y(share) + 3, class: "tick end" }, percent(share)),
     ]),
     drawn("text", { x: edge, y: height - 3, class: "tick" }, "round 0"),
-    drawn(
-      "text",
-      { x: width - 6, y: height - 3, class: "tick end" },
-      `round ${rounds}`,
-    ),
+    drawn("text", { x: width - 6, y: height - 3, class: "tick end" }, `round ${rounds}`),
     drawn("polyline", { points: line.join(" "), class: "line" }),
     drawn("circle", { cx: x(last[0]), cy: y(last[1]), r: 3, class: "dot" }),
   );
@@ -203,18 +174,11 @@ export function coefficientTable(names, coefficients, widths, classes) {
       "tr",
       {},
       element("th", { scope: "row" }, name),
-      ...coefficients.map((row) =>
-        element("td", { class: "number" }, signed(row[j])),
-      ),
-      ...(classes
-        ? []
-        : [element("td", { class: "wide" }, bar(effects[j], most))]),
+      ...coefficients.map((row) => element("td", { class: "number" }, signed(row[j]))),
+      ...(classes ? [] : [element("td", { class: "wide" }, bar(effects[j], most))]),
     ),
   );
-  const heads = [
-    ...(classes ?? ["coefficient"]),
-    ...(classes ? [] : ["over its range"]),
-  ];
+  const heads = [...(classes ?? ["coefficient"]), ...(classes ? [] : ["over its range"])];
   return table(["feature", ...heads], rows, classes ? classes.length : 1);
 }
 
@@ -236,11 +200,7 @@ export function shareTable(shares) {
  * after the first hold numbers */
 function table(names, rows, numbers) {
   const heads = names.map((text, i) =>
-    element(
-      "th",
-      { scope: "col", class: i >= 1 && i <= numbers ? "number" : "" },
-      text,
-    ),
+    element("th", { scope: "col", class: i >= 1 && i <= numbers ? "number" : "" }, text),
   );
   return element(
     "table",
