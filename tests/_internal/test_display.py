@@ -1,11 +1,22 @@
 """What is shown is escaped, and nothing in it misleads a reader: pages, figures, spreadsheets."""
 
+from decimal import Decimal
+from fractions import Fraction
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from jinja2 import UndefinedError
 
-from fedsel._internal.display import in_cell, in_figure, macro, printable, rendered, safe
+from fedsel._internal.display import (
+    in_cell,
+    in_figure,
+    macro,
+    printable,
+    rendered,
+    safe,
+    upper_bound,
+)
 from fedsel._internal.plotting import Point, accuracy_against_epsilon
 from tests.cli.test_hostile_names import EVERY
 
@@ -62,3 +73,33 @@ def test_figures_show_names_as_they_are(name, tmp_path):
 )
 def test_cells_of_a_spreadsheet(text, cell):
     assert in_cell(text) == cell
+
+
+def test_an_upper_bound_is_never_below_the_number_and_near_it():
+    rng = np.random.default_rng(7)
+    for value in (10 ** rng.uniform(-30, 12, size=2000)).tolist():
+        mantissa, _, power = upper_bound(value).rpartition("10")
+        raised = power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+        text = upper_bound(value)
+        if value < 1e-3:
+            text = f"{mantissa.rstrip('·') or 1}e{raised}"
+        said, digits = Decimal(text), Decimal(repr(value))
+        assert digits <= said <= digits * Decimal("1.001")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.1, "0.1"),
+        (Fraction(1, 10), "0.1"),
+        (Fraction(10**30 + 1, 10**31), "0.1001"),
+        (0.99999, "1"),
+        (0.00099999, "0.001"),
+        (9.9999e-8, "10⁻⁷"),
+        (99999, "100000"),
+        (np.float64(2.5), "2.5"),
+    ],
+)
+def test_upper_bounds(value, text):
+    assert upper_bound(value) == text

@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
 
 from fedsel.device import Client, Policy, RawRecords, _connection, join
+from fedsel.wire import Request, Sealing, SignedRound
 from tests.clients.test_js import CLIENT, _run, node  # noqa: F401
 from tests.device.joining import CUT, Script, Server
 
-CASES = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))["cases"]
+SCRIPT = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))
+CASES, KEYS = SCRIPT["cases"], SCRIPT["keys"]
 POLICY = Policy(lifetime=2.0, per_report=2.0, solutions=["RJ"], dimensions=[3])
 PATIENCE = 60.0
 TASK, REQUEST, INVITATION = "/v1/task", "/v1/rounds/open/request", "/v1/invitation"
@@ -31,6 +34,9 @@ class AnswerScript(Script):
         self.over = threading.Event()
         for path, answers in case["answers"].items():
             self.next[path] = [self._answer_of(answer) for answer in answers]
+        if "shuffle" in case:
+            self.task["shuffle"] = public(case["shuffle"])
+        self.signing = {"key": "signing", "seconds": 0, "other": None, **case.get("signature", {})}
 
     def _answer_of(self, answer):
         if "do" in answer:
@@ -60,24 +66,62 @@ class AnswerScript(Script):
             return 200, b"<!doctype html><title>device</title>", {"content-type": "text/html"}
         if path.startswith("/js/"):
             return 200, (CLIENT / path[4:]).read_bytes(), {"content-type": "text/javascript"}
+        if path.endswith("/signature") and not self.next[path]:
+            self.seen[path] += 1
+            return 200, self.signature(), {}
         return super().answer(path, body)
+
+    def signature(self):
+        """What a service signs of a round; or an enemy."""
+        parts = {
+            "task": json.dumps(self.task).encode(),
+            "request": self.request(),
+            "weights": bytes(8 * self.recipe.dim),
+            "preparing": self.preparing,
+        }
+        if self.signing["other"] is not None:
+            parts[self.signing["other"]] += b" "
+        key = bytes.fromhex(KEYS[self.signing["key"]]["private"])
+        own = ed25519.Ed25519PrivateKey.from_private_bytes(key)
+        return SignedRound.sign(own, int(time.time()) + self.signing["seconds"], **parts)
+
+    def opened(self, body):
+        """A report as the service reads it, where it has left sealed."""
+        if "shuffle" not in self.task:
+            return body
+        key, message = KEYS["server"], Sealing.split(body)
+        asked = (replace(Request.decode(self.request()), epoch=0, round=n) for n in range(2))
+        sealings = {s.tag: s for s in (Sealing(r.encode(), key["public"]) for r in asked)}
+        private = x25519.X25519PrivateKey.from_private_bytes(bytes.fromhex(key["private"]))
+        return sealings[message.tag].unseal(message.content, private)
 
 
 def is_silent(case):
     return any(a.get("do") == "silence" for answers in case["answers"].values() for a in answers)
 
 
+def public(values):
+    """Values in which keys are named, with what is public of these."""
+    return {n: KEYS[v]["public"] if v in KEYS else v for n, v in values.items()}
+
+
+def policy_of(case):
+    return {"columns": case.get("columns"), **public(case.get("policy", {}))}
+
+
 def options_of(case, url):
     given = {"url": url, "patience": case.get("patience", PATIENCE), "silence": is_silent(case)}
-    return {**given, "columns": case.get("columns")}
+    return {**given, "policy": policy_of(case)}
 
 
 def check(case, script, found):
     """The outcome, what was charged, and every request are those of the case."""
-    wanted = {name: case[name] for name in ("ending", "accepted", "late")}
+    said = ("ending", "detail", "accepted", "late")
+    wanted = {name: case[name] for name in said if name in case}
     assert {name: found.get(name) for name in wanted} == wanted
     assert len(found["reports"]) == case["charged"]
-    assert {body.hex() for body in script.bodies} == set(found["reports"])  # the same, ever again
+    assert len(set(script.bodies)) == len(found["reports"])  # the same, ever again
+    assert {script.opened(body).hex() for body in script.bodies} == set(found["reports"])
     low, high = case.get("longest_pause", (0, 300.25))
     assert low <= found["longest"] < high
     if case["ending"] != "UNREACHABLE":  # else chance decides how often it is tried
@@ -91,7 +135,7 @@ def test_python(case, quick_path, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda s: (pauses.append(s), sleep(min(s, 0.002))))
     if is_silent(case):
         monkeypatch.setattr(_connection, "SECONDS", 1.0)
-    policy = replace(POLICY, columns=case.get("columns"))
+    policy = replace(POLICY, **policy_of(case))
     client, script = Client(policy, quick_path / "ledger", create=True), AnswerScript(case)
     records = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
     with Server(script) as server:
@@ -100,6 +144,7 @@ def test_python(case, quick_path, monkeypatch):
         script.over.set()
     found = {
         "ending": outcome.ending.name,
+        "detail": outcome.detail,
         "accepted": outcome.accepted,
         "late": outcome.late,
         "reports": [entry.report.hex() for entry in outcome.history.entries],

@@ -179,20 +179,6 @@ def test_what_the_policy_forbids_is_not_even_fetched(quick_path, change):
     assert script.seen["/v1/rounds/0/weights"] == 0
 
 
-def test_a_service_is_sent_no_sealed_report_that_it_could_not_read(quick_path):
-    fields = {"lifetime": 2.0, "per_report": 2.0, "solutions": ["RJ"], "dimensions": [3]}
-    pytest.importorskip("cryptography", reason="needs an extra of fedsel")
-    from fedsel.server import ServerKey
-
-    sealing = Policy(**fields, server_key=ServerKey.generate().public)
-    client = Client(sealing, quick_path / "ledger", create=True)
-    script = Script()
-    with pytest.raises(InvalidArgument, match="takes no sealed reports"):
-        taken_part(script, client)
-    assert client.history().entries == ()
-    assert not script.seen
-
-
 def test_it_ends_when_the_budget_is_spent(quick_path):
     policy = Policy(lifetime=1.0, per_report=1.0, solutions=["RJ"], dimensions=[3])
     client = Client(policy, quick_path / "ledger", create=True)

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from fedsel._internal.display import upper_bound
 from fedsel._internal.extras import MissingExtra
 from fedsel.mechanisms.central import CentralGuarantee, amplify
 from fedsel.service import _proofs as proving
-from fedsel.service._dashboard import bound, guarantees
+from fedsel.service._dashboard import guarantees
 from fedsel.service._proofs import Proofs
 from fedsel.wire import CloseRule, encode_recipe
 from tests.service.support import (
@@ -35,9 +36,9 @@ def test_what_is_proved_is_what_the_library_proves():
         "central": vars(amplify(solution, reports=40, delta=1e-6)),
     }
     text = guarantees(view, proofs)
-    assert f"ε = {bound(proofs.found['central']['epsilon'])}, δ = 10⁻⁶" in text
+    assert f"ε = {upper_bound(proofs.found['central']['epsilon'])}, δ = 10⁻⁶" in text
     assert "only if a shuffler stands between" in text
-    assert f"at most {bound(solution.influence.norm / 40)}" in text
+    assert f"at most {upper_bound(solution.influence.norm / 40)}" in text
     stopped = Proofs(recipe, rule)
     stopped.begin()
     stopped.stop()

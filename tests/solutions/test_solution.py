@@ -4,6 +4,7 @@ What holds for the registry holds for them: `encode` is within the certificate o
 matters, and the kernels send what devices send, epoch after epoch.
 """
 
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -31,6 +32,7 @@ from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation._stages import VectorReports
 from fedsel.solutions._baselines import PrivUnit
 from fedsel.solutions._solution import TransformedScores
+from fedsel.solutions._transforms import Transform
 from tests.sampling.support import instructions  # noqa: F401 (a fixture)
 
 TRANSFORMS = {
@@ -248,3 +250,35 @@ def test_impossible_momenta(momentum):
     with pytest.raises(InvalidArgument, match=r"^momentum = "):
         Feedback(accumulate=True, momentum=momentum)
     assert type(Feedback(momentum=1).momentum) is float
+
+
+@dataclass(frozen=True)
+class Growing(Transform):
+    """A transform of one's own whose rounds have ever more slots."""
+
+    name = "growing"
+    more: int = 0
+
+    @property
+    def size(self):
+        return self.dim + self.more
+
+    def in_round(self, number):
+        return replace(self, more=number)
+
+    def scores(self, vectors):
+        return vectors
+
+    def codeword(self, slot):
+        return np.eye(self.dim)[slot]
+
+    def combine(self, means):
+        return means[: self.dim]
+
+
+def test_a_transform_has_as_many_slots_in_every_round():
+    """The certificates are for one number of them."""
+    made = Solution("growing", 3, FlatPicks(Duchi(1.0)), transform=Growing(3))
+    assert made.in_round(0).transform.size == 3
+    with pytest.raises(InvalidArgument, match=r"^transform = .*3 slots in every round"):
+        made.in_round(1)

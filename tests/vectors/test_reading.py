@@ -13,7 +13,15 @@ from fedsel._internal.random import Stream
 from fedsel.device import LinearRecords, Reason, Refused, Request
 from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
 from fedsel.server._step import ServerState, StepRule, step
-from fedsel.wire import Intent, InvalidMessage, ReportFormat, Sealing, UnknownVersion
+from fedsel.wire import (
+    Intent,
+    InvalidMessage,
+    ReportFormat,
+    Sealing,
+    Shuffled,
+    SignedRound,
+    UnknownVersion,
+)
 from fedsel.wire._request import check_text
 from tests.vectors.support import cases
 
@@ -142,6 +150,31 @@ def test_sealed_reports():
         digest = hashlib.sha256(label + bytes.fromhex(case["request"]))
         assert digest.hexdigest() == case["tag"]
     assert sum("message" in case for case in of("sealed", "messages")) == 1
+
+
+def test_signed_rounds():
+    for case in of("signed", "messages"):
+        message = bytes.fromhex(case["message"])
+        if "reason" in case:
+            with pytest.raises(InvalidMessage, match=case["reason"]):
+                SignedRound.verify(message, case["key"])
+            continue
+        signed, parts = SignedRound.verify(message, case["key"]), b""
+        assert signed.time == case["time"]
+        for name in ("task", "request", "weights", "preparing"):
+            part = bytes.fromhex(case[name])
+            assert signed.covers(**{name: part})
+            assert not signed.covers(**{name: part + b" "})
+            parts += hashlib.sha256(part).digest()
+        assert message[:-64] == b"FSSR\x01" + case["time"].to_bytes(8, "little") + parts
+
+
+def test_what_people_are_told_of_a_shuffled_run():
+    for case in of("shuffled", "messages"):
+        shuffled = Shuffled.of_dict(case["values"])
+        assert shuffled.rule.honest == case["values"]["honest"]
+        assert shuffled.said(Fraction(case["local"])) == case["said"]
+        assert shuffled.condition == case["condition"]
 
 
 def test_a_sealed_report_opens():

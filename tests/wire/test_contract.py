@@ -2,11 +2,22 @@
 
 import json
 from dataclasses import fields, replace
+from fractions import Fraction
 
 import pytest
 
+from fedsel import Recipe, amplify
 from fedsel.errors import InvalidArgument
-from fedsel.wire import Announcement, CloseRule, InvalidMessage, Schema, Verdict
+from fedsel.mechanisms.central import add_up, compose
+from fedsel.wire import (
+    Announcement,
+    CloseRule,
+    InvalidMessage,
+    Schema,
+    Shuffled,
+    ShuffleRule,
+    Verdict,
+)
 
 TASK = Announcement(
     name="churn",
@@ -86,3 +97,55 @@ def test_anything_else_is_no_announcement(data):
 def test_verdicts(status, body, verdict):
     assert Verdict.read(status, body) is verdict
     assert (verdict is not None and verdict.taken) == (status == 200 and verdict is not None)
+
+
+@pytest.mark.parametrize(
+    ("n_min", "dishonest", "honest"),
+    [(100, 0.0, 100), (100, 0.1, 90), (10, 0.3, 7), (101, 0.1, 91), (2, 0.99, 1)],
+)
+def test_a_rule_counts_honest_reports_alone(n_min, dishonest, honest):
+    rule = ShuffleRule(n_min, dishonest, delta=1e-4)
+    assert rule.honest == honest
+    recipe = Recipe("FJ", epsilon=2.0, dim=8, rho=0.4)
+    expected = amplify(recipe.build(), reports=honest, delta=1e-4)
+    assert rule.guarantee(recipe) == rule.guarantee(recipe, composed=True) == expected
+
+
+def test_a_rule_adds_epochs_up_or_composes_them():
+    rule = ShuffleRule(40, 0.1, delta=1e-3)
+    recipe = Recipe("Duchi", epsilon=4.0, dim=3, epochs=4)
+    known = {"reports": 36, "epochs": 4, "delta": 1e-3}
+    added, composed = (rule.guarantee(recipe, composed=way) for way in (False, True))
+    assert added == add_up(recipe.build(), **known)
+    assert composed == compose(recipe.build(), **known)
+    assert composed.epsilon < added.epsilon < 4
+    # Clients that keep what they have not sent have the local ε alone.
+    kept = Recipe("PS-PM", epsilon=4.0, dim=3, epochs=4, mu=0.1)
+    assert rule.guarantee(kept).epsilon == pytest.approx(kept.build().privacy.total)
+
+
+@pytest.mark.parametrize(
+    ("local", "central", "delta", "numbers"),
+    [
+        (4, 0.2, 1e-6, ("4", "0.2", "10⁻⁶")),
+        (Fraction(2, 15), 0.10001, 2.5e-7, ("0.1334", "0.1001", "2.5·10⁻⁷")),
+        (0.1, 0.0999999, 1.00001e-9, ("0.1", "0.1", "1.001·10⁻⁹")),
+        (12.34567, 0.0, 0.01, ("12.35", "0", "0.01")),
+        (Fraction(10**6, 3), 99.999, 9.9999e-8, ("333400", "100", "10⁻⁷")),
+    ],
+)
+def test_both_numbers_are_said_rounded_up(local, central, delta, numbers):
+    shuffled = Shuffled(ShuffleRule(6667, 0.1, delta), central, "", "")
+    first, second, third = numbers
+    assert shuffled.said(local) == (
+        f"ε = {first} against everybody; ε = {second}, δ = {third} if relay and service do not"
+        " work together, among at least 6,001 honest reports"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dishonest", "percent"), [(0.0, "0"), (0.1, "10"), (0.125, "12.5"), (1e-3, "0.1")]
+)
+def test_the_share_of_dishonest_clients_is_said_as_it_is(dishonest, percent):
+    said = Shuffled(ShuffleRule(6667, dishonest), 0.2, "", "").condition
+    assert f"at least 6,667 reports, or never; up to {percent} % of them" in said

@@ -5,16 +5,28 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedsel.mechanisms._reports import Reports
-from fedsel.wire import ReportFormat, Request, Sealing
+from fedsel.wire import (
+    InvalidMessage,
+    ReportFormat,
+    Request,
+    Sealing,
+    Shuffled,
+    ShuffleRule,
+    SignedRound,
+)
 from fedsel.wire._request import is_mark, is_visible
-from tools.vectors.encoding import Case
+from tools.vectors.encoding import Case, rational
 from tools.vectors.requests import recipe
 
 ABOUT = (
     "Bytes of reports in a format, with round and pairs or null where they are no report; the "
-    "characters that a purpose and a recipient may have; sealed reports."
+    "characters that a purpose and a recipient may have; sealed reports; signed rounds, with time "
+    "and parts or the reason why they are none; what people are told of a run that is shuffled."
 )
 _RUN = bytes(16)
 
@@ -32,6 +44,8 @@ def cases() -> Iterator[Case]:
     for kind, belongs in (("visible", is_visible), ("marks", is_mark)):
         yield {"kind": kind, "ranges": _ranges(belongs)}
     yield from _sealed()
+    yield from _signed()
+    yield from _shuffled()
 
 
 def _case(form: ReportFormat, shows: str, data: bytes) -> Case:
@@ -97,6 +111,76 @@ def _sealed() -> Iterator[Case]:
             opened = {"private_key": _PRIVATE_KEY.hex(), "message": message, "report": report}
             case = {**case, **opened}
         yield case
+
+
+def _signed() -> Iterator[Case]:
+    own, other = (Ed25519PrivateKey.from_private_bytes(bytes([byte]) * 32) for byte in (2, 3))
+    key = own.public_key().public_bytes_raw().hex()
+    parts = {
+        "task": b"{}",
+        "request": Request(bytes(range(0x80, 0x90)), 2, 7, recipe()).encode(),
+        "weights": bytes(range(48)),
+        "preparing": b"null",
+    }
+    for time in (0, 1_800_000_000):
+        message = SignedRound.sign(own, time, **parts)
+        texts = {name: part.hex() for name, part in parts.items()}
+        shows = f"signed at {time}"
+        yield {
+            "kind": "signed",
+            "shows": shows,
+            "key": key,
+            "message": message.hex(),
+            "time": time,
+            **texts,
+        }
+    last = bytes([message[-1] ^ 1])
+    for shows, wrong in (
+        ("empty", b""),
+        ("one byte short", message[:-1]),
+        ("one byte too long", message + b"\0"),
+        ("another magic", b"FSRQ" + message[4:]),
+        ("version 2", message[:4] + b"\x02" + message[5:]),
+        ("another time", message[:5] + b"\x01" + message[6:]),
+        ("other weights", message[:77] + bytes(32) + message[109:]),
+        ("a bit of the signature", message[:-1] + last),
+        ("signed by another key", SignedRound.sign(other, 0, **parts)),
+        ("signed without the label", message[:-64] + own.sign(message[:-64])),
+    ):
+        yield {
+            "kind": "signed",
+            "shows": shows,
+            "key": key,
+            "message": wrong.hex(),
+            "reason": _why(wrong, key),
+        }
+
+
+def _shuffled() -> Iterator[Case]:
+    for n_min, dishonest, delta, epsilon, local in (
+        (6667, 0.1, 1e-6, 0.2, Fraction(4)),
+        (2, 0.0, 1e-100, 0.0, Fraction(1, 3)),
+        (3, 0.999, 0.5, 12345.6, Fraction(99_995, 10_000)),
+        ((1 << 32) - 1, 1e-7, 2.50001e-7, 0.00099995, Fraction(1, 1 << 36)),
+        (1000, 0.0315, 0.9999999, 99999.5, Fraction(500)),
+        (10, 0.3, 9.9999e-9, 5e-324, Fraction(7, 70_000)),
+    ):
+        shuffled = Shuffled(ShuffleRule(n_min, dishonest, delta), epsilon, _SERVER_KEY, _SERVER_KEY)
+        yield {
+            "kind": "shuffled",
+            "values": shuffled.to_dict(),
+            "local": rational(local),
+            "said": shuffled.said(local),
+            "condition": shuffled.condition,
+        }
+
+
+def _why(message: bytes, key: str) -> str | None:
+    try:
+        SignedRound.verify(message, key)
+    except InvalidMessage as error:
+        return str(error)
+    return None
 
 
 def _ranges(belongs: Callable[[str], bool]) -> list[list[int]]:

@@ -35,17 +35,19 @@ def cases() -> Iterator[Case]:
     yield from _tables()
 
 
-_LATER = ("signing_key", "per_window", "menu", "clock_tolerance")
+_UNJUDGED = ("columns", "signing_key")
+"""Fields that no request is judged by alone: they stay out."""
+_LATER = ("per_window", "menu", "clock_tolerance")
 """Fields that came later: they are written where they are set."""
 
 
 def policy_fields(policy: Policy) -> Case:
-    """A policy, ε as rationals; what no request is judged by stays out."""
+    """A policy, ε as rationals, by the fields that requests are judged by."""
     found = {field.name: getattr(policy, field.name) for field in fields(policy)}
     return {
         name: _written(value)
         for name, value in found.items()
-        if name != "columns" and not (name in _LATER and value is None)
+        if name not in _UNJUDGED and not (name in _LATER and value is None)
     }
 
 

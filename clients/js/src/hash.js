@@ -103,6 +103,26 @@ export function fromHex(text) {
   return bytes;
 }
 
+/** A public key as it is written down, 64 digits; null for anything else. @param {unknown} text */
+export function publicKeyOf(text) {
+  const key = fromHex(text);
+  return key?.length === 32 ? key : null;
+}
+
+/** Texts, in UTF-8, and bytes, one after another. @param {...(string | Uint8Array)} parts */
+export function joined(...parts) {
+  const all = parts.map((part) =>
+    typeof part === "string" ? new TextEncoder().encode(part) : part,
+  );
+  const bytes = new Uint8Array(all.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of all) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
 /** @param {Uint8Array} a @param {Uint8Array} b */
 export function sameBytes(a, b) {
   return a.length === b.length && a.every((byte, i) => byte === b[i]);

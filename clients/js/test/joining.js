@@ -10,8 +10,8 @@ const later = globalThis.setTimeout;
 const timeout = AbortSignal.timeout.bind(AbortSignal);
 const POLICY = { lifetime: 2, per_report: 2, solutions: ["RJ"], dimensions: [3] };
 
-/** @param {{ url: string, patience: number, silence: boolean, columns: string[] | null }} options */
-export async function takePart({ url, patience, silence, columns }) {
+/** @param {{ url: string, patience: number, silence: boolean, policy: object }} options */
+export async function takePart({ url, patience, silence, policy }) {
   const pauses = [];
   globalThis.setTimeout = (work, milliseconds, ...rest) => {
     const ours = new Error().stack.includes("/joining/connection.js"); // Node's fetch has timers, too
@@ -20,7 +20,7 @@ export async function takePart({ url, patience, silence, columns }) {
     return later(work, Math.min(milliseconds, 2));
   };
   AbortSignal.timeout = (given) => timeout(silence && given === 30_000 ? 1_000 : given);
-  const client = await Client.open({ ...POLICY, columns }, new MemoryStore(), { create: true });
+  const client = await Client.open({ ...POLICY, ...policy }, new MemoryStore(), { create: true });
   let [reads, early] = [0, 0];
   const noted = (rows) => new Proxy(rows, { get: (all, name) => ((reads += 1), all[name]) });
   const table = [
@@ -41,12 +41,12 @@ export async function takePart({ url, patience, silence, columns }) {
   const options = { token: "invitation", every: 0.01, patience, tell };
   try {
     const found = await join(url, watched, records, options);
-    const { ending, accepted, late, history } = found;
+    const { ending, detail, accepted, late, history } = found;
     const reports = history.entries.map(({ report }) => toHex(report));
     const longest = Math.max(0, ...pauses);
     // An owner's own work is hidden in a pause: it begins before that.
     const idle = events.every(([kind, begun]) => kind !== "idle" || begun > 0);
-    return { ending, accepted, late, reports, longest, early, idle };
+    return { ending, detail, accepted, late, reports, longest, early, idle };
   } catch (error) {
     return { ending: `${error.name}: ${error.message}` };
   } finally {

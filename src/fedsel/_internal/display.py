@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 from functools import cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,9 @@ _UNPRINTABLE = re.compile(
     "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"  # and these make text look like other text
 )
 _LONGEST_WORD, _BREAK_AFTER = 24, 12
+_UPWARD = Context(prec=4, rounding=ROUND_CEILING)
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LEAST_DECIMAL = Decimal("0.001")
 
 
 def printable(text: object, *, lines: bool = False) -> str:
@@ -126,6 +131,21 @@ def counted(number: int, thing: str) -> str:
     ('1 report', '12,345 reports')
     """
     return f"{shown(number, 0)} {thing}{'' if number == 1 else 's'}"
+
+
+def upper_bound(value: float | Fraction) -> str:
+    """A number ≥ 0 with four digits: as it is where it is short, else rounded up.
+
+    >>> [upper_bound(x) for x in (2.0, 0.19992341, Fraction(1, 3), 123_456, 1e-6, 2.50001e-7)]
+    ['2', '0.2', '0.3334', '123500', '10⁻⁶', '2.501·10⁻⁷']
+    """
+    exact = Fraction(value) if isinstance(value, Integral | Fraction) else Fraction(str(value))
+    number = _UPWARD.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize()
+    if not number or number >= _LEAST_DECIMAL:
+        return f"{number:f}"
+    power = number.adjusted()
+    mantissa, ten = number.scaleb(-power), f"10{str(power).translate(_RAISED)}"
+    return ten if mantissa == 1 else f"{mantissa:f}·{ten}"
 
 
 def about(seconds: float) -> str:

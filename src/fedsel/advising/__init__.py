@@ -3,6 +3,7 @@
 from fedsel.advising._advice import Advice, CentralAdvice, Rung, advise
 from fedsel.advising._moments import Moments, Updates, moments
 from fedsel.advising._outlook import Check, Outlook
+from fedsel.advising._relay import RelayAdvice
 from fedsel.advising._sufficiency import shortage, warn_about_clients
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Check",
     "Moments",
     "Outlook",
+    "RelayAdvice",
     "Rung",
     "Updates",
     "advise",

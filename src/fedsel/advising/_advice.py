@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any, final
 
 from fedsel._internal.progress import note
@@ -24,6 +25,7 @@ from fedsel.advising._outlook import (
     warn_about_epochs,
     warn_about_selection,
 )
+from fedsel.advising._relay import RelayAdvice, advise_relay
 from fedsel.advising._sufficiency import GOAL
 from fedsel.auto import AGREEMENT, FEWEST_ROUNDS, resolve_auto
 from fedsel.auto._run_plan import noise_of_mean
@@ -35,6 +37,7 @@ from fedsel.mechanisms.central._guarantee import check_delta
 from fedsel.recipe import Recipe
 from fedsel.solutions import Solution
 from fedsel.solutions._caps import codewords_for
+from fedsel.wire import ShuffleRule
 
 _WORK = 6e7
 """The most work spent on simulating one solution: a few seconds."""
@@ -67,6 +70,21 @@ class Advice(Asked):
     centre_error: float = 0.0
     codewords: int = 1
     central: CentralAdvice | None = None
+
+    @cached_property
+    def relay(self) -> RelayAdvice | None:
+        """What a relay can promise to these clients; None if no round is certain of two reports."""
+        best, asked_for = self.recommended, self.central
+        if asked_for is None:
+            return advise_relay(self, best, self.epsilon, None, DELTA)
+        return advise_relay(self, best, self.epsilon, asked_for.epsilon, asked_for.delta)
+
+    @property
+    def relay_sentences(self) -> tuple[str, ...]:
+        """Describe it in sentences."""
+        if self.relay is None:
+            return ("Behind a relay no round is certain of two reports: take fewer rounds.",)
+        return self.relay.sentences(self)
 
     @property
     def preparation(self) -> str:
@@ -140,7 +158,12 @@ class Advice(Asked):
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, for JSON."""
-        content = {name: v for name, v in vars(self).items() if name != "outlooks"}
+        relay = None if self.relay is None else self.relay.as_dict()
+        return {**self.without_relay(), "relay": relay}
+
+    def without_relay(self) -> dict[str, Any]:
+        """Return everything but what a relay can promise, for JSON."""
+        content = {f.name: getattr(self, f.name) for f in fields(self)}
         content["central"] = None if self.central is None else self.central.as_dict()
         content["rounds"], content["warnings"] = self.rounds, list(self.warnings)
         content["preparation"], content["codebook"] = self.preparation, self.codebook
@@ -252,7 +275,7 @@ class CentralAdvice:
             "delta": self.delta,
             "guarantee": asdict(self.guarantee),
             "ladder": [asdict(rung) for rung in self.ladder],
-            "without": self.without.as_dict(),
+            "without": self.without.without_relay(),
         }
 
 
@@ -327,6 +350,8 @@ def advise(
     norm: float = 1.0,
     clip: float = 1.0,
     regression: bool = False,
+    drop_out: float = 0.0,
+    dishonest: float = ShuffleRule.dishonest,
 ) -> Advice:
     """Recommend a solution for ``clients`` with updates of ``dim`` entries over ``epochs``.
 
@@ -338,6 +363,8 @@ def advise(
     by default 100, or 20 if reports are shuffled. ``agreement`` is the norm of the mean update over
     the norm of one, ``sparse`` says that updates have few nonzero entries, ``norm`` is the norm of
     a record (an update has 0.4 of it, 0.16 in a ``regression``), ``clip`` the bound of one entry.
+    ``drop_out``, the share of the clients that do not report in an epoch, and ``dishonest``, the
+    share of n_min that may work for the service, are for ``advice.relay``.
 
     >>> advice = advise(dim=124, clients=39_000, batch=390, epsilon=1.0)
     >>> advice.recommended, advice.usable
@@ -367,6 +394,8 @@ def advise(
         norm=norm,
         clip=clip,
         regression=regression,
+        drop_out=drop_out,
+        dishonest=dishonest,
     )
     if central is not None:
         goal = float(check_positive("central", central))

@@ -15,7 +15,15 @@ from fedsel._internal.progress import note
 from fedsel.advising._moments import Moments, Updates, has_moments, moments
 from fedsel.advising._sufficiency import GOAL, Prospect, prospect, too_large, wanted_clients
 from fedsel.auto import Model, PublicFacts, learning_rate, radius
-from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
+from fedsel.auto._rounds import MOST_CLIENTS
+from fedsel.errors import (
+    Epsilon,
+    InvalidArgument,
+    check_count,
+    check_finite,
+    check_float,
+    check_positive,
+)
 from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import solution
 from fedsel.sampling import simulated
@@ -28,7 +36,11 @@ MOST_DIMENSIONS = 1 << 24
 
 @dataclass(frozen=True)
 class Asked:
-    """The public quantities of `fedsel.advise`, without ε. All rounds of an epoch are equal."""
+    """The public quantities of `fedsel.advise`, without ε. All rounds of an epoch are equal.
+
+    ``drop_out`` and ``dishonest`` concern a relay: the share of the clients that do not report in
+    an epoch, and the share of n_min that may work for the service.
+    """
 
     dim: int
     clients: int
@@ -39,15 +51,21 @@ class Asked:
     norm: float
     clip: float
     regression: bool
+    drop_out: float
+    dishonest: float
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim, least=2, most=MOST_DIMENSIONS)
-        check_count("batch", self.batch, most=check_count("clients", self.clients))
+        check_count("clients", self.clients, most=MOST_CLIENTS)
+        check_count("batch", self.batch, most=self.clients)
         check_count("epochs", self.epochs)
         if not isinstance(self.sparse, bool):
             raise InvalidArgument("sparse", self.sparse, "True or False")
         if not 0 < check_finite("agreement", self.agreement) <= 1:
             raise InvalidArgument("agreement", self.agreement, "in (0, 1]")
+        for name in ("drop_out", "dishonest"):
+            if not 0 <= check_float(name, getattr(self, name)) < 1:
+                raise InvalidArgument(name, getattr(self, name), "a share in [0, 1)")
         for name in ("norm", "clip"):
             if not 1e-9 <= check_positive(name, getattr(self, name)) <= 1e9:
                 raise InvalidArgument(name, getattr(self, name), "in 1e-9 … 1e9")

@@ -13,11 +13,13 @@ from fedsel.auto._numbers import (
     resolve_rate,
     with_share,
 )
+from fedsel.auto._rounds import FAILURE, reachable_n_min, waiting_probability
 from fedsel.auto._run_plan import PublicRecords, RunPlan, plan_run
 
 __all__ = [
     "AGREEMENT",
     "AVERAGING",
+    "FAILURE",
     "FEWEST_ROUNDS",
     "Model",
     "PublicFacts",
@@ -27,7 +29,9 @@ __all__ = [
     "model_of",
     "plan_run",
     "radius",
+    "reachable_n_min",
     "resolve_auto",
     "resolve_rate",
+    "waiting_probability",
     "with_share",
 ]

@@ -60,6 +60,12 @@ def advise_command(
     regression: Annotated[
         bool, typer.Option("--regression", help="Numbers are learnt, not classes.")
     ] = False,
+    drop_out: Annotated[
+        float, typer.Option(help="Relay: the share of the clients that does not report.")
+    ] = 0,
+    dishonest: Annotated[
+        float, typer.Option(help="Relay: the share of n_min that may work for the service.")
+    ] = 0.1,
     check: Annotated[
         bool, typer.Option("--check", help="Simulate clients and compare; some seconds.")
     ] = False,
@@ -92,6 +98,8 @@ def advise_command(
         norm=norm,
         clip=clip,
         regression=regression,
+        drop_out=drop_out,
+        dishonest=dishonest,
     )
     checks = advice.check(seed) if check else ()
     if as_json:
@@ -179,7 +187,8 @@ def _show(advice: Advice, checks: tuple[Check, ...]) -> None:
         console.print(_compared(checks))
     console.print(f"Without privacy all updates would align {advice.without_privacy:.3g}.")
     console.print(f"Recommended: {advice.recommended}. {advice.reason}", highlight=False)
-    for sentence in () if central is None else central.sentences(advice):
+    of_goal = () if central is None else central.sentences(advice)
+    for sentence in (*of_goal, *advice.relay_sentences):
         console.print(sentence, highlight=False)
     if advice.recommended == RECOMMENDED:
         console.print(advice.codebook, highlight=False)

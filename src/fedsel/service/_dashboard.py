@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedsel._internal.display import DASH, about, counted, duration, macro, shown
+from fedsel._internal.display import DASH, about, counted, duration, macro, shown, upper_bound
 from fedsel.server._checkpoint import Counts
 from fedsel.service._proofs import Proofs, promised
 from fedsel.service._snapshot import RunSnapshot
@@ -21,7 +21,6 @@ UNAVAILABLE = "The store does not answer. Devices are asked to send their report
 MOST_BARS, MOST_POINTS = 60, 120
 _RECENT = 20
 """How many past rounds an estimate is made of."""
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def part(name: str, **values: Any) -> Markup:
@@ -112,12 +111,12 @@ def guarantees(snapshot: RunSnapshot, proofs: Proofs) -> Markup:
         past = snapshot.state.records[-1].accepted if snapshot.round else 0
         reports = rule.reports or past or max(1, rule.least)
         length, entry = (found["influence"][name] / reports for name in ("norm", "largest"))
-        influence = {"reports": reports, "length": bound(length), "entry": bound(entry)}
+        influence = {"reports": reports, "length": upper_bound(length), "entry": upper_bound(entry)}
     return part(
         "privacy",
-        per_report=bound(privacy.per_report),
+        per_report=upper_bound(privacy.per_report),
         charge=privacy.charge,
-        total=bound(total),
+        total=upper_bound(total),
         epochs=recipe.epochs,
         reports=promised(rule),
         over=proofs.over,
@@ -131,9 +130,7 @@ def guarantees(snapshot: RunSnapshot, proofs: Proofs) -> Markup:
 def _central(found: dict[str, Any] | None) -> str | None:
     if found is None:
         return None
-    mantissa, _, power = f"{found['delta']:.0e}".partition("e")
-    delta = f"10{str(int(power)).translate(_RAISED)}" if mantissa == "1" else found["delta"]
-    return f"ε = {bound(found['epsilon'])}, δ = {delta}"
+    return f"ε = {upper_bound(found['epsilon'])}, δ = {upper_bound(found['delta'])}"
 
 
 def task_facts(snapshot: RunSnapshot) -> Markup:
@@ -168,19 +165,6 @@ def rule_sentence(rule: CloseRule) -> str:
 def utc(seconds: float) -> str:
     """Format a time in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
-
-
-def bound(value: float) -> str:
-    """An upper bound: as it is where it is short, else rounded up.
-
-    >>> bound(2.0), bound(0.19992341), bound(1 / 3)
-    ('2', '0.2', '0.3334')
-    """
-    if float(f"{value:.4g}") >= value:
-        return f"{value:.4g}"
-    digits = f"{value:.3e}"
-    step = float(f"1e{int(digits.partition('e')[2]) - 3}")
-    return f"{float(digits) + step:.4g}"
 
 
 def figures(snapshot: RunSnapshot) -> Markup:

@@ -181,6 +181,9 @@ class Solution:
     def in_round(self, number: int) -> Solution:
         """The solution for one round. Rounds are numbered through all epochs."""
         turned = self.transform.in_round(number)
+        if turned.size != self.transform.size:  # the certificates are for this size
+            allowed = f"a transform with {self.transform.size} slots in every round"
+            raise InvalidArgument("transform", turned, allowed)
         return self if turned is self.transform else replace(self, transform=turned)
 
     # --- privacy --------------------------------------------------------------------------------

@@ -10,13 +10,16 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from typing import Any, Literal, Self, final, get_args
 
+from fedsel._internal.display import upper_bound
 from fedsel._internal.models import REGRESSING, LinearModel, Loss
 from fedsel.errors import InvalidArgument, check_count, check_float, check_positive
-from fedsel.mechanisms.central import DELTA
+from fedsel.mechanisms.central import DELTA, CentralGuarantee, add_up, compose
+from fedsel.recipe import Recipe, check_at_least_zero
 from fedsel.wire._report import RUN_BYTES, check_public_key
 from fedsel.wire._request import InvalidMessage
 from fedsel.wire._schema import Schema
@@ -136,6 +139,56 @@ class ShuffleRule:
         """How many of ``n_min`` reports are honest, if no more than the allowed share is not."""
         return max(1, self.n_min - math.floor(Fraction(repr(self.dishonest)) * self.n_min))
 
+    def guarantee(self, recipe: Recipe, *, composed: bool = False) -> CentralGuarantee:
+        """What shuffling proves for a client that reports once in each epoch, in any round.
+
+        Rounds that prepare count like all others: their reports come from the same mechanism.
+        Epochs are added up, unless ``composed``, for which dp_accounting is needed.
+
+        Proof: docs/proofs/shuffling.md, S9.
+
+        >>> recipe = Recipe("FJ", epsilon=4.0, dim=128, rho=0.4)
+        >>> print(ShuffleRule(n_min=6667, dishonest=0.1).guarantee(recipe))
+        central ε = 0.48... at δ = 1e-06 among 6,001 shuffled reports of one round, ...
+        """
+        prove = compose if composed else add_up
+        return prove(recipe.build(), reports=self.honest, epochs=recipe.epochs, delta=self.delta)
+
+    def said(self, central: float, local: float | Fraction) -> str:
+        """Both ε of all reports of a client, for people, rounded up.
+
+        >>> print(ShuffleRule(6667).said(0.19998, 4))
+        ε = 4 against everybody; ε = 0.2, δ = 10⁻⁶ if relay and service do not work together, among
+        at least 6,001 honest reports
+        """
+        return (
+            f"ε = {upper_bound(local)} against everybody; ε = {upper_bound(central)},"
+            f" δ = {upper_bound(self.delta)} if relay and service do not work together, among at"
+            f" least {self.honest:,} honest report{'s' * (self.honest > 1)}"
+        )
+
+    @property
+    def condition(self) -> str:
+        """What the central number counts on, for people.
+
+        >>> print(ShuffleRule(6667).condition)
+        The relay releases a round with at least 6,667 reports, or never; up to 10 % of them may
+        come from clients who work for the service.
+        """
+        return (
+            f"The relay releases a round with at least {self.n_min:,} reports, or never; up to"
+            f" {self.percent} % of them may come from clients who work for the service."
+        )
+
+    @property
+    def percent(self) -> str:
+        """The share of dishonest clients in percent, with all of its digits.
+
+        >>> ShuffleRule(100, dishonest=0.125).percent
+        '12.5'
+        """
+        return f"{(100 * Decimal(repr(self.dishonest))).normalize():f}"
+
 
 @final
 @dataclass(frozen=True)
@@ -151,6 +204,15 @@ class Shuffled:
     server_key: str
     signing_key: str
 
+    def said(self, local: float | Fraction) -> str:
+        """Both numbers for people; ``local`` is the ε of all reports of a client."""
+        return self.rule.said(self.epsilon, local)
+
+    @property
+    def condition(self) -> str:
+        """What the central number counts on, for people."""
+        return self.rule.condition
+
     def to_dict(self) -> dict[str, Any]:
         """The values of its JSON."""
         known = {"honest": self.rule.honest, "epsilon": self.epsilon}
@@ -164,7 +226,7 @@ class Shuffled:
         server_key = check_public_key("shuffle.server_key", values["server_key"])
         signing_key = check_public_key("shuffle.signing_key", values["signing_key"])
         return cls(
-            rule, check_positive("shuffle.epsilon", values["epsilon"]), server_key, signing_key
+            rule, check_at_least_zero("shuffle.epsilon", values["epsilon"]), server_key, signing_key
         )
 
 

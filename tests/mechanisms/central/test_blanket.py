@@ -30,6 +30,8 @@ from fedsel.mechanisms._certificate import Blanket, OutputClass
 from fedsel.mechanisms.central._lattice import values_of
 from fedsel.solutions import names
 
+PRIVATE = [name for name in names() if solution(name, epsilon=2.0, dim=6).private]
+
 MECHANISMS = {
     "J": (SignedSampling(1.5, k=1), 2),
     "J, two of three": (SignedSampling(1.0, k=2), 3),
@@ -201,6 +203,17 @@ def test_every_private_name_has_a_blanket_and_the_others_say_so(name):
     else:
         with pytest.raises(InvalidArgument, match="certified"):
             built.blanket()
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_every_round_has_the_same_law(name):
+    """Those that prepare as well: only public codewords change."""
+    built = solution(name, epsilon=2.0, dim=66)
+    for number in (1, 2, 1000):
+        turned = built.in_round(number)
+        assert turned.mechanism == built.mechanism
+        assert turned.blanket() == built.blanket()
+        assert turned.loss_ratio() == built.loss_ratio()
 
 
 def test_many_ranks_are_paired_without_listing_them():

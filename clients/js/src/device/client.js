@@ -8,12 +8,13 @@
  */
 
 import { InvalidArgument, own } from "../errors.js";
-import { fromHex, sha256, toHex } from "../hash.js";
+import { fromHex, publicKeyOf, sha256, toHex } from "../hash.js";
 import { SYSTEM } from "../random/entropy.js";
 import { solutionOf } from "../solutions/solution.js";
-import { canSeal, sealed, serverKeyOf } from "../sealing/sealing.js";
+import { canSeal, sealed } from "../sealing/sealing.js";
 import { checkText } from "../wire/intent.js";
-import { bytesOf, decodeRequest, encodeReport } from "../wire/request.js";
+import { bytesOf, decodeRequest, encodeReport, encodeRequest } from "../wire/request.js";
+import { SignedRound, canVerify } from "../wire/signed.js";
 import { Ledger } from "./ledger.js";
 import { Policy } from "./policy.js";
 import { Refused } from "./refusal.js";
@@ -45,7 +46,7 @@ export class Client {
   static async open(policy, store, options) {
     const { create = false, raisedBy } = own(options);
     const checked = policy instanceof Policy ? policy : new Policy(policy);
-    await checkKey(checked.serverKey);
+    await checkKeys(checked);
     const by = raisedBy === undefined ? "" : checkText("raisedBy", raisedBy, "recipient");
     const ledger = new Ledger(store);
     if (create) await ledger.create(checked.lifetime, seconds());
@@ -60,7 +61,8 @@ export class Client {
     return this.#policy;
   }
 
-  /** What this device has reported and spent; the whole ledger is checked. */
+  /** What this device has reported and spent; the whole ledger is checked.
+   * @returns {Promise<import("./ledger.js").History>} */
   history() {
     return this.#ledger.history();
   }
@@ -85,22 +87,32 @@ export class Client {
     throw outcome;
   }
 
+  /** The bytes of a report of the history as they leave: sealed, where the owner wants that.
+   * @param {import("./ledger.js").HistoryEntry} entry @param {import("./ledger.js").HistoryRun} run */
+  async message({ run, epoch, round, report }, { recipeBytes, purpose, recipient }) {
+    const place = { run: /** @type {Uint8Array} */ (fromHex(run)), epoch, round };
+    return this.#sealed(encodeRequest(place, { purpose, recipient }, recipeBytes), report);
+  }
+
   /** The report that answers a request, charged and durable before it is returned.
    *
    * `weights` is a Float32Array or Float64Array (d,), or its little-endian bytes; `update` is
    * called with a copy, once, and only when nothing speaks against the request. A request that was
    * answered before gets the same bytes again, and costs nothing; where the policy has a `server_key` they
-   * are sealed for it, which gives other bytes each time. `columns` are those of the owner's table that the
-   * update is made of, which a policy may ask for.
+   * are sealed for it, which gives other bytes each time.
+   *
+   * A policy may ask for two more things: `columns`, those of the owner's table that the update is made
+   * of, and `signed`, the bytes of a signed round of request and weights.
    *
    * Throws `Refused` with a fixed reason; then nothing has left the device. An update that fails
    * counts as zeros, and what is not finite in it as zero: whether a device answers must not depend
    * on its data.
    * @param {Uint8Array | ArrayBuffer} request @param {unknown} weights @param {Update} update
-   * @param {readonly string[] | null} [columns] @returns {Promise<Uint8Array>} */
-  async answer(request, weights, update, columns = null) {
+   * @param {readonly string[] | null} [columns] @param {Uint8Array | null} [signed]
+   * @returns {Promise<Uint8Array>} */
+  async answer(request, weights, update, columns = null, signed = null) {
     const begin = performance.now();
-    const outcome = await this.#outcome(request, weights, update, columns);
+    const outcome = await this.#outcome(request, weights, update, columns, signed);
     const end = begin + 1000 * this.#policy.leastSeconds;
     for (let now = begin; now < end; now = performance.now()) {
       // Asked again: a timer drops fractions of a millisecond, and may be early.
@@ -112,10 +124,10 @@ export class Client {
 
   /** The report or the refusal; what else may have been thrown is dropped.
    * @param {unknown} request @param {unknown} weights @param {Update} update
-   * @param {readonly string[] | null} columns */
-  async #outcome(request, weights, update, columns) {
+   * @param {readonly string[] | null} columns @param {Uint8Array | null} signed */
+  async #outcome(request, weights, update, columns, signed) {
     try {
-      const report = await this.#answer(request, weights, update, columns);
+      const report = await this.#answer(request, weights, update, columns, signed);
       return await this.#sealed(request, report);
     } catch (error) {
       return error instanceof Refused ? error : new Refused("INTERNAL");
@@ -125,19 +137,20 @@ export class Client {
   /** The report as it leaves: sealed, where the owner wants that.
    * @param {unknown} request @param {Uint8Array} report */
   async #sealed(request, report) {
-    const key = serverKeyOf(this.#policy.serverKey);
+    const key = publicKeyOf(this.#policy.serverKey);
     if (key === null) return report;
     return sealed(report, /** @type {Uint8Array} */ (bytesOf(request)), key);
   }
 
   /** @param {unknown} message @param {unknown} weights @param {Update} update
-   * @param {readonly string[] | null} columns */
-  async #answer(message, weights, update, columns) {
+   * @param {readonly string[] | null} columns @param {Uint8Array | null} signed */
+  async #answer(message, weights, update, columns, signed) {
     const request = this.#understood(message);
     if (this.#policy.forbidden(columns) !== null) throw new Refused("NOT_ALLOWED");
     const { recipe } = request;
     // The weights first: whoever wants something of size d to be built must have sent as much.
     const { model, bytes, kind } = checkedWeights(weights, recipe.dim, this.#policy.weightBound);
+    await this.#checkSigned(signed, request.bytes, bytes);
     const solution = this.#affordable(request);
     const asked = toHex(sha256(request.bytes, new TextEncoder().encode(kind), bytes));
     const earlier = await this.#ledger.look((books) => {
@@ -162,6 +175,17 @@ export class Client {
     const objection = this.#policy.objection(request.recipe, request.intent);
     if (objection !== null) throw new Refused(objection);
     return request;
+  }
+
+  /** Refuse what was not signed, request and weights together, by the key of the policy.
+   * @param {unknown} signed @param {Uint8Array} request @param {Uint8Array} weights */
+  async #checkSigned(signed, request, weights) {
+    const key = publicKeyOf(this.#policy.signingKey);
+    if (key === null) return;
+    const round = await SignedRound.verify(signed, key);
+    if (typeof round === "string" || !round.covers({ request, weights })) {
+      throw new Refused("SIGNATURE");
+    }
   }
 
   /** The solution of a request, unless it costs more than the policy allows: compared exactly.
@@ -244,12 +268,15 @@ function seconds() {
   return Math.floor(Date.now() / 1000);
 }
 
-/** A key that reports can be sealed for here: tried before anything is spent.
- * @param {string | null} text */
-async function checkKey(text) {
-  const key = serverKeyOf(text);
-  if (key !== null && !(await canSeal(key))) {
-    const allowed = "a public key, in a secure context with Web Cryptography and X25519";
-    throw new InvalidArgument("server_key", text, allowed);
+/** Keys that can be used here: tried before anything is spent. @param {Policy} policy */
+async function checkKeys({ serverKey, signingKey }) {
+  for (const [name, text, works, curve] of /** @type {const} */ ([
+    ["server_key", serverKey, canSeal, "X25519"],
+    ["signing_key", signingKey, canVerify, "Ed25519"],
+  ])) {
+    const key = publicKeyOf(text);
+    if (key === null || (await works(key))) continue;
+    const allowed = `a public key, in a secure context with Web Cryptography and ${curve}`;
+    throw new InvalidArgument(name, text, allowed);
   }
 }

@@ -92,6 +92,7 @@ export class Ledger {
  *
  * @typedef {object} HistoryRun
  * @property {import("../wire/recipe.js").Recipe} recipe
+ * @property {Uint8Array} recipeBytes
  * @property {string} purpose
  * @property {string} recipient
  * @property {boolean} open
@@ -132,7 +133,13 @@ function historyOf(books) {
         const recipe = decodeRecipe(bytes(task));
         return [
           run,
-          { recipe: /** @type {NonNullable<typeof recipe>} */ (recipe), purpose, recipient, open },
+          {
+            recipe: /** @type {NonNullable<typeof recipe>} */ (recipe),
+            recipeBytes: bytes(task),
+            purpose,
+            recipient,
+            open,
+          },
         ];
       }),
     ),

@@ -2,9 +2,8 @@
 
 import { InvalidArgument, checkCount, checkPositive, own } from "../errors.js";
 import { Fraction, ZERO } from "../exact/fraction.js";
-import { toHex } from "../hash.js";
+import { publicKeyOf, toHex } from "../hash.js";
 import { nameOf } from "../models/schema.js";
-import { serverKeyOf } from "../sealing/sealing.js";
 import { canonical, isPrivate } from "../solutions/names.js";
 import { FIELDS, NOTHING_STATED, checkText } from "../wire/intent.js";
 import { MOST_DIMENSION } from "../wire/recipe.js";
@@ -34,6 +33,7 @@ const MOST_COUNT = 2 ** 32 - 1;
  * @property {readonly string[] | null} [columns] the columns of the owner's table that a task may use,
  *   by name, its label among them; every update must then say which columns it is made of
  * @property {string | null} [server_key] reports leave sealed for the holder of this key, 64 digits
+ * @property {string | null} [signing_key] requests and weights must be signed by the holder of this key
  */
 
 const KNOWN = [
@@ -53,6 +53,7 @@ const KNOWN = [
   "recipients",
   "columns",
   "server_key",
+  "signing_key",
 ];
 
 /** The limits of one device. */
@@ -113,7 +114,9 @@ export class Policy {
     /** @readonly */
     this.columns = names("columns", fields.columns ?? null);
     /** @readonly */
-    this.serverKey = serverKey(fields.server_key ?? null);
+    this.serverKey = publicKey("server_key", fields.server_key ?? null);
+    /** @readonly */
+    this.signingKey = publicKey("signing_key", fields.signing_key ?? null);
     Object.freeze(this);
   }
 
@@ -146,12 +149,12 @@ export class Policy {
   }
 }
 
-/** A key as it is written down; `Client.open` tries it. @param {unknown} value */
-function serverKey(value) {
+/** A key as it is written down; `Client.open` tries it. @param {string} name @param {unknown} value */
+function publicKey(name, value) {
   if (value === null) return null;
-  const key = serverKeyOf(value);
+  const key = publicKeyOf(value);
   if (key === null) {
-    throw new InvalidArgument("server_key", value, "64 hexadecimal digits, in lower case");
+    throw new InvalidArgument(name, value, "64 hexadecimal digits, in lower case");
   }
   return toHex(key);
 }

@@ -4,6 +4,7 @@
 export const REASONS = Object.freeze({
   MALFORMED: "the request cannot be understood",
   VERSION: "the request is of an unknown version",
+  SIGNATURE: "the request or its weights are not signed by the key in the policy of this device",
   WEIGHTS: "the weights do not have the announced shape, type and range",
   NOT_ALLOWED: "the policy of this device does not allow such a task",
   PURPOSE: "the policy of this device does not allow the purpose or the recipient of the request",

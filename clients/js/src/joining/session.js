@@ -44,8 +44,10 @@ import { InvalidArgument, checkPositive, own } from "../errors.js";
 import { readRequest } from "../facts.js";
 import { fromHex, sha256, toHex } from "../hash.js";
 import { readAnnouncement, readVerdict, wordOf } from "../wire/contract.js";
+import { SIGNED_BYTES } from "../wire/signed.js";
 import { Connection, Ended, SHORT, pause } from "./connection.js";
 import { isRecords, updateOf } from "./records.js";
+import { checkSealed, checkSigned } from "./sealed.js";
 
 const MOST_ANNOUNCEMENT_BYTES = 64 << 20;
 /** Bytes of what a service says about how to prepare one feature, at most. */
@@ -73,6 +75,8 @@ export class Session {
   #token;
   /** @type {Offer | null} */
   #offer = null;
+  /** The task as it came, for its signature. */
+  #taskText = /** @type {Uint8Array} */ (new Uint8Array(0));
   /** The request of the offer. @type {Uint8Array | null} */
   #first = null;
   #accepted = 0;
@@ -106,6 +110,7 @@ export class Session {
     if (this.#offer === null) {
       const reply = await this.#connection.ask("/v1/task", MOST_ANNOUNCEMENT_BYTES);
       if (reply.status !== 200) throw notUnderstood(reply);
+      this.#taskText = reply.body;
       const task = readAnnouncement(reply.body);
       if (task === null) throw new Ended("NOT_UNDERSTOOD", "not the announcement of a task");
       this.#first = await this.#openRequest();
@@ -133,10 +138,13 @@ export class Session {
   deliver(client, rounds) {
     return this.#outcome(client, async () => {
       const { task } = await this.offer();
+      checkSealed(client.policy, task);
       await this.#introduce(client, task);
-      const { entries } = await client.history();
-      for (const { run, round, report } of entries) {
-        if (run === task.run && rounds.includes(round)) await this.#send(round, report);
+      const { entries, runs } = await client.history();
+      const run = /** @type {import("../device/ledger.js").HistoryRun} */ (runs.get(task.run));
+      for (const entry of entries) {
+        if (entry.run !== task.run || !rounds.includes(entry.round)) continue;
+        await this.#send(entry.round, await client.message(entry, run));
       }
       throw new Ended("DONE");
     });
@@ -144,10 +152,6 @@ export class Session {
 
   /** @param {Client} client @param {() => Promise<void>} work @returns {Promise<Outcome>} */
   async #outcome(client, work) {
-    if (client.policy.serverKey !== null) {
-      const allowed = "omitted: a service over HTTP takes no sealed reports";
-      throw new InvalidArgument("policy.server_key", "a key", allowed);
-    }
     /** @type {[Ending, string]} */
     let [ending, detail] = ["FINISHED", ""];
     try {
@@ -172,6 +176,7 @@ export class Session {
   async #takePart(client, records) {
     const { task, request: asked } = await this.offer();
     if (asked === null) return;
+    checkSealed(client.policy, task);
     if ((task.schema === null) === isRecords(records)) {
       const allowed = "records if the task has a schema, else an update";
       throw new InvalidArgument("records", "not shown", allowed);
@@ -272,15 +277,21 @@ export class Session {
     const features = this.#task.schema?.featureCount ?? 0;
     const matrix = features < LARGEST_MATRIX ? BYTES_OF_A_NUMBER * (features + 1) ** 2 : 0;
     const most = SHORT + BYTES_OF_A_FEATURE * features + matrix;
-    const place = `/v1/rounds/${round}`;
-    const weights = await this.#connection.ask(`${place}/weights`, 8 * dim);
-    const text = await this.#connection.ask(`${place}/preparing`, most);
-    if (weights.status === 410 || text.status === 410) return null;
-    if (weights.status !== 200) throw notUnderstood(weights);
-    if (text.status !== 200) throw notUnderstood(text);
-    const update = this.#update(records, text.body, round, dim);
+    const { signingKey } = client.policy;
+    const ask = (/** @type {string} */ part, /** @type {number} */ bytes) =>
+      this.#connection.ask(`/v1/rounds/${round}/${part}`, bytes);
+    const replies = [await ask("weights", 8 * dim), await ask("preparing", most)];
+    if (signingKey !== null) replies.push(await ask("signature", SIGNED_BYTES));
+    if (replies.some(({ status }) => status === 410)) return null;
+    for (const reply of replies) if (reply.status !== 200) throw notUnderstood(reply);
+    const [weights, preparing, signed] = replies.map(({ body }) => body);
+    if (signingKey !== null) {
+      const parts = { task: this.#taskText, request: message, weights, preparing };
+      await checkSigned(signed, signingKey, parts);
+    }
+    const update = this.#update(records, preparing, round, dim);
     const columns = this.#task.schema?.columnsUsed ?? null;
-    return client.answer(message, weights.body, update, columns);
+    return client.answer(message, weights, update, columns, signed);
   }
 
   /** What to report in a round: a function of the weights, in which alone records are read.

@@ -8,8 +8,10 @@
  * secure context alone.
  */
 
-import { fromHex, sha256 } from "../hash.js";
+import { joined, sha256 } from "../hash.js";
 
+/** What sealing adds to a report: version, tag, encapsulated key, authentication tag. */
+export const ADDED_BYTES = 1 + 32 + 32 + 16;
 const LABEL = "fedsel sealed report 1";
 const CURVE = { name: "X25519" };
 const KEM = 0x0020;
@@ -74,12 +76,6 @@ export async function schedule(shared, encapsulated, serverKey, info) {
   };
 }
 
-/** A public key as it is written down, 64 digits; null for anything else. @param {unknown} text */
-export function serverKeyOf(text) {
-  const key = fromHex(text);
-  return key?.length === 32 ? key : null;
-}
-
 /** @param {Uint8Array} suite @param {Uint8Array} salt @param {string} label
  * @param {Uint8Array} material */
 function extract(suite, salt, label, material) {
@@ -99,20 +95,6 @@ async function hmac(key, message) {
   const kind = { name: "HMAC", hash: "SHA-256" };
   const secret = await subtle.importKey("raw", joined(key), kind, false, ["sign"]);
   return new Uint8Array(await subtle.sign("HMAC", secret, message));
-}
-
-/** @param {...(string | Uint8Array)} parts */
-function joined(...parts) {
-  const all = parts.map((part) =>
-    typeof part === "string" ? new TextEncoder().encode(part) : part,
-  );
-  const bytes = new Uint8Array(all.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of all) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
 }
 
 /** Two bytes, big-endian. @param {number} number */

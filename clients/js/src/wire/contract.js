@@ -10,6 +10,7 @@
  * @property {{ seconds?: number }} close_after
  * @property {Schema | null} schema what devices make of their records; null: they bring own updates
  * @property {string | null} loss
+ * @property {Shuffled | null} shuffle reports leave sealed, by way of a relay; null: to the service
  * @property {string} [purpose] this and what follows is for people
  * @property {string} [recipient]
  * @property {number} [rounds]
@@ -21,6 +22,7 @@
 import { checkCount, checkPositive, own } from "../errors.js";
 import { LinearModel, REGRESSING } from "../models/linear.js";
 import { Schema } from "../models/schema.js";
+import { Shuffled } from "./shuffled.js";
 
 const MOST_ROUNDS = 2 ** 32 - 1;
 
@@ -41,7 +43,9 @@ export function readAnnouncement(body) {
       (invitations === "signed" || invitations === "open") &&
       (reports != null || seconds != null) &&
       suits(schema, loss);
-    return known ? { ...values, schema, close_after: { seconds: seconds ?? undefined } } : null;
+    const shuffle = values.shuffle == null ? null : new Shuffled(values.shuffle);
+    const rule = { seconds: seconds ?? undefined };
+    return known ? { ...values, schema, shuffle, close_after: rule } : null;
   } catch {
     return null;
   }

@@ -4,9 +4,9 @@
  * @typedef {import("./intent.js").Intent} Intent
  */
 
-import { sha256 } from "../hash.js";
+import { joined, sha256 } from "../hash.js";
 import { BOTTOM } from "../mechanisms/drawing.js";
-import { MOST_INTENT_BYTES, NOTHING_STATED, isStated, readIntent } from "./intent.js";
+import { MOST_INTENT_BYTES, NOTHING_STATED, encodeIntent, isStated, readIntent } from "./intent.js";
 import { LONG_RECIPE_BYTES, RECIPE_BYTES, decodeRecipe } from "./recipe.js";
 
 const MAGIC = [0x46, 0x53, 0x52, 0x51]; // FSRQ
@@ -40,6 +40,25 @@ export function decodeRequest(data) {
   return parts(bytes, version) ?? "malformed";
 }
 
+/** The bytes of a request that was decoded once. @param {{ run: Uint8Array, epoch: number, round: number }} place
+ * @param {Intent} intent @param {Uint8Array} recipeBytes */
+export function encodeRequest({ run, epoch, round }, intent, recipeBytes) {
+  const stated = isStated(intent);
+  const version = lowestVersion(stated, recipeBytes.length === LONG_RECIPE_BYTES);
+  const place = new DataView(new ArrayBuffer(8));
+  place.setUint32(0, epoch, true);
+  place.setUint32(4, round, true);
+  const texts = stated ? encodeIntent(intent) : new Uint8Array(0);
+  const head = Uint8Array.of(...MAGIC, version);
+  return joined(head, run, new Uint8Array(place.buffer), texts, recipeBytes);
+}
+
+/** The lowest version that can say it: one request, one encoding. @param {boolean} stated
+ * @param {boolean} withBases */
+function lowestVersion(stated, withBases) {
+  return stated ? WITH_INTENT : withBases ? WITH_BASES : PLAIN;
+}
+
 /** @param {Uint8Array} bytes @param {number} version @returns {Request | null} */
 function parts(bytes, version) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -53,9 +72,8 @@ function parts(bytes, version) {
   const recipe = decodeRecipe(recipeBytes);
   if (recipe === null) return null;
   const epoch = view.getUint32(21, true);
-  // The lowest version that can say it: one request, one encoding.
-  const lowest = isStated(intent) ? WITH_INTENT : recipe.bases === null ? PLAIN : WITH_BASES;
-  if (lowest !== version || epoch >= recipe.epochs) return null;
+  if (lowestVersion(isStated(intent), recipe.bases !== null) !== version) return null;
+  if (epoch >= recipe.epochs) return null;
   const run = bytes.slice(5, 5 + RUN_BYTES);
   return {
     bytes,

@@ -13,6 +13,8 @@ import { schedule, sealed, tagOf } from "../../src/sealing/sealing.js";
 import { solutionOf } from "../../src/solutions/solution.js";
 import { checkText } from "../../src/wire/intent.js";
 import { decodeRequest, encodeReport } from "../../src/wire/request.js";
+import { Shuffled } from "../../src/wire/shuffled.js";
+import { SignedRound } from "../../src/wire/signed.js";
 import { canBeSeen, isMark } from "../../src/wire/unicode.js";
 import { MemoryStore } from "../memory.js";
 import { Mismatch, Words, exact, floats, hexOf, near, same } from "./reading.js";
@@ -118,6 +120,21 @@ export const messages = {
     const own = await sealed(fromHex(report), asked, key);
     same(own.length, message.length / 2, "length");
     same(await opened(own, asked, key, secret), report, "own report");
+  },
+  signed: async ({ key, message, time, reason, kind: _, shows: __, ...parts }) => {
+    const signed = await SignedRound.verify(fromHex(message), fromHex(key));
+    if (typeof signed === "string") return same(signed, reason, "reason");
+    same(signed.time, time, "time");
+    for (const [name, part] of Object.entries(parts)) {
+      const bytes = fromHex(part);
+      same(signed.covers({ [name]: bytes }), true, name);
+      same(signed.covers({ [name]: Uint8Array.of(...bytes, 32) }), false, name);
+    }
+  },
+  shuffled: ({ values, local, said, condition }) => {
+    const shuffled = new Shuffled(values);
+    same([shuffled.honest, shuffled.said(exact(local))], [values.honest, said], "both numbers");
+    same(shuffled.condition, condition, "condition");
   },
   visible: ({ ranges: wanted }) => same(ranges(canBeSeen), wanted),
   marks: ({ ranges: wanted }) => {

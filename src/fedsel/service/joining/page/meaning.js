@@ -1,5 +1,7 @@
 /** What an ε means for a person, as the statements of fedsel say it. */
 
+import { decimalOf } from "./client/exact/decimals.js";
+
 const NEARLY_ALL = 20;
 
 /** How certain an even guess can become: e^ε/(1 + e^ε), with as many decimals as it takes not to be
@@ -30,16 +32,4 @@ function isDecimal({ denominator }) {
   let rest = denominator;
   for (const prime of [2n, 5n]) while (rest % prime === 0n) rest /= prime;
   return rest === 1n && denominator <= 10n ** 9n;
-}
-
-/** @param {import("./client/exact/fraction.js").Fraction} amount */
-function decimalOf({ numerator, denominator }) {
-  let digits = 0;
-  while ((numerator * 10n ** BigInt(digits)) % denominator) digits += 1;
-  const scaled = String((numerator * 10n ** BigInt(digits)) / denominator).padStart(
-    digits + 1,
-    "0",
-  );
-  const whole = scaled.slice(0, scaled.length - digits);
-  return digits ? `${whole}.${scaled.slice(-digits)}` : whole;
 }
