@@ -97,14 +97,14 @@ def test_purposes_are_shown_with_their_runs(tmp_path):
 def test_a_lifetime_is_raised_by_a_command_that_leaves_a_trace(store):
     own = ("--witness", store.parent / "w")
     text = run(store, "--lifetime", 3, "--by", "Ada Bell", *own, command="raise")
-    raised = "Its lifetime was raised from ε = 1 to 3 on "
+    raised = "after 2 reports, by Ada Bell: ε = 3 ever, in place of ε = 1 ever."
+    assert "It was allowed more on " in text
     assert raised in text
-    assert "after 2 reports, by Ada Bell." in text
     Client(Policy(0.5, 0.5, ["PM"], [4]), store, witness=store.parent / "w")
     assert raised in run(store, *own)
-    assert raised in run(store, *own, command="report")
+    assert raised in " ".join(run(store, *own, command="report").split())
     told = json.loads(run(store, *own, "--json"))
-    assert [(one["epsilon"], one["raised_by"]) for one in told["lifetimes"]] == [
+    assert [(one["limits"][0]["epsilon"], one["allowed_by"]) for one in told["changes"]] == [
         (1.0, None),
         (3.0, "Ada Bell"),
         (0.5, None),

@@ -56,18 +56,18 @@ def test_a_lifetime_is_raised_in_somebodys_name_alone_and_on_record_for_ever(tmp
     Client(generous, store)
     Client(policy(lifetime=0.25, per_report=0.1), store)
     Ledger(store).raise_lifetime(0.5, by="Grace")
-    lifetimes = client.history().lifetimes
-    assert [float(one.epsilon) for one in lifetimes] == [0.3, 80, 0.25, 0.5]
-    assert [one.by for one in lifetimes] == ["", "Ada, data protection officer", "", "Grace"]
-    assert [one.reports for one in lifetimes] == [0, 3, 3, 3]
-    assert all(one.time >= begun for one in lifetimes[1:])
-    raises = [(float(old.epsilon), float(new.epsilon)) for old, new in client.history().raises]
+    changes = client.history().changes
+    assert [float(one.lifetime) for one in changes] == [0.3, 80, 0.25, 0.5]
+    assert [one.by for one in changes] == ["", "Ada, data protection officer", "", "Grace"]
+    assert [one.reports for one in changes] == [0, 3, 3, 3]
+    assert all(one.time >= begun for one in changes[1:])
+    raises = [(float(old.lifetime), float(new.lifetime)) for old, new in client.history().raises]
     assert raises == [(0.3, 80), (0.25, 0.5)]
     assert client.history().left == Fraction(1, 5)
     for wrong in (0.5, 0.25, -1, 501, float("nan"), "2"):
         with pytest.raises(InvalidArgument, match=r"^lifetime = "):
             Ledger(store).raise_lifetime(wrong, by="Grace")
-    assert client.history().lifetimes == lifetimes
+    assert client.history().changes == changes
 
 
 def test_the_stricter_of_policy_and_ledger_holds_also_for_a_client_that_is_open(tmp_path):

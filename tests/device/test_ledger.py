@@ -86,19 +86,26 @@ def test_history_survives_and_is_exact(store):
 
 
 OTHER = encode_recipe(complete("PS-PM", epsilon=4.0, dim=D, epochs=20)).hex()
+EIGHTY, WINDOW = '[["80", null, null, null]]', '[["2", 3600, null, null]]'
 LIMITS = [
     "UPDATE state SET lifetime = '80'",
     "UPDATE state SET lifetime = '1'",
-    "UPDATE lifetimes SET lifetime = '80'; UPDATE state SET lifetime = '80'",
-    "UPDATE lifetimes SET time = time - 1",
-    "UPDATE lifetimes SET time = NULL",
-    "UPDATE lifetimes SET reports = 1",
-    "UPDATE lifetimes SET allowed_by = 'Somebody'",
-    "UPDATE lifetimes SET allowed_by = CAST(X'ff' AS TEXT)",
-    "UPDATE lifetimes SET allowed_by = 'a' || char(27)",
-    "INSERT INTO lifetimes VALUES (2, '80', 0, 0, 'x'); UPDATE state SET lifetime = '80'",
-    "INSERT INTO lifetimes VALUES (0, '80', 0, 0, 'x')",
-    "DELETE FROM lifetimes",
+    f"UPDATE limits SET limits = '{EIGHTY}'; UPDATE state SET lifetime = '80'",
+    f"UPDATE limits SET limits = '{WINDOW}'; UPDATE state SET lifetime = ''",
+    "UPDATE limits SET limits = replace(limits, 'null', '3600')",
+    "UPDATE limits SET limits = '[]'",
+    "UPDATE limits SET limits = '{'",
+    "UPDATE limits SET limits = '[[\"2\"]]'",
+    "UPDATE limits SET time = time - 1",
+    "UPDATE limits SET time = NULL",
+    "UPDATE limits SET reports = 1",
+    "UPDATE limits SET allowed_by = 'Somebody'",
+    "UPDATE limits SET allowed_by = CAST(X'ff' AS TEXT)",
+    "UPDATE limits SET allowed_by = 'a' || char(27)",
+    f"INSERT INTO limits VALUES (2, '{EIGHTY}', 0, 0, 'x'); UPDATE state SET lifetime = '80'",
+    f"INSERT INTO limits VALUES (0, '{EIGHTY}', 0, 0, 'x')",
+    "DELETE FROM limits",
+    "INSERT INTO clocks VALUES (1, 9999999999, 3, 'x')",
     "UPDATE runs SET open = 0",
     "UPDATE runs SET open = 2",
     "UPDATE runs SET number = 7",
@@ -133,7 +140,7 @@ def test_changes_to_lifetimes_and_runs_are_noticed(store, statements):
         ("UPDATE state SET lifetime = X'00'", Fault.DAMAGED),
         *(  # at once, whatever it would take to read such a number
             (f"UPDATE {where} = '1e999999999'", Fault.DAMAGED)
-            for where in ("state SET lifetime", "lifetimes SET lifetime", "state SET spent")
+            for where in ("state SET lifetime", "limits SET limits", "state SET spent")
         ),
         ("UPDATE state SET reports = 2", Fault.DISAGREES),
         ("UPDATE state SET head = zeroblob(32)", Fault.DISAGREES),
@@ -146,7 +153,7 @@ def test_changes_to_lifetimes_and_runs_are_noticed(store, statements):
         ("CREATE TRIGGER t AFTER INSERT ON reports BEGIN DELETE FROM state; END", Fault.FOREIGN),
         ("CREATE VIEW v AS SELECT 1", Fault.FOREIGN),
         ("PRAGMA user_version = 1", Fault.DISAGREES),
-        ("PRAGMA user_version = 5", Fault.FOREIGN),
+        ("PRAGMA user_version = 6", Fault.FOREIGN),
         ("PRAGMA application_id = 0", Fault.FOREIGN),
     ],
 )

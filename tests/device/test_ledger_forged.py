@@ -9,7 +9,7 @@ import pytest
 from fedsel import InvalidArgument
 from fedsel.device import Client, Fault, Ledger, LedgerError
 from fedsel.device import _storage as storage
-from fedsel.device._ledger import _seal
+from fedsel.device._transaction import seal_of
 from tests.device.test_ledger import POLICY, RUN, D, answer, fault_of, tamper, used
 
 LOW, HIGH = "zeroblob(32)", f"X'{'ff' * 32}'"
@@ -52,7 +52,7 @@ def test_what_both_files_say_is_not_believed(store, statement, fault):
         (storage.WITNESS_NAME, "UPDATE state SET reports = 4", Fault.DISAGREES),
         (storage.WITNESS_NAME, f"UPDATE state SET head = {HIGH}", Fault.DISAGREES),
         (storage.WITNESS_NAME, "PRAGMA user_version = 1", Fault.DISAGREES),
-        (storage.WITNESS_NAME, "PRAGMA user_version = 5", Fault.FOREIGN),
+        (storage.WITNESS_NAME, "PRAGMA user_version = 6", Fault.FOREIGN),
         (storage.WITNESS_NAME, "PRAGMA application_id = 1", Fault.FOREIGN),
         (storage.WITNESS_NAME, "CREATE TABLE a (b)", Fault.FOREIGN),
         (storage.WITNESS_NAME, "ALTER TABLE state RENAME COLUMN head TO a", Fault.FOREIGN),
@@ -113,8 +113,8 @@ def test_an_entry_is_not_believed_because_its_link_fits(store, change):
     [
         bytes(4 * D) + bytes(32),
         bytes(4 * D) + b"\xff" * 32,
-        *(bytes(size) + _seal(RUN, bytes(size)) for size in (4 * D - 4, 4 * D + 4, 0)),
-        bytes(4 * D) + _seal(bytes(16), bytes(4 * D)),
+        *(bytes(size) + seal_of(RUN, bytes(size)) for size in (4 * D - 4, 4 * D + 4, 0)),
+        bytes(4 * D) + seal_of(bytes(16), bytes(4 * D)),
     ],
     ids=["low seal", "high seal", "short", "long", "empty", "of another run"],
 )

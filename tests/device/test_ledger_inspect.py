@@ -9,7 +9,7 @@ import pytest
 
 from fedsel.device import Client, Fault, Ledger, LedgerError
 from fedsel.device import _storage as storage
-from fedsel.device._ledger import LedgerTransaction
+from fedsel.device._transaction import LedgerTransaction
 from tests.device.test_ledger import POLICY, answer, tamper, used
 
 

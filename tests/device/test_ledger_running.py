@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedsel.device import Client, Fault, LedgerError
+from fedsel.device import Client, Fault, LedgerError, Limit
 from fedsel.device import _storage as storage
-from fedsel.device._ledger import LedgerTransaction
+from fedsel.device._transaction import LedgerTransaction
 from tests.device.test_ledger import LIMITS, POLICY, answer, tamper, used
 
 RICH = replace(POLICY, lifetime=100)
@@ -19,7 +19,7 @@ SHORT, LONG = 3, 38
 @pytest.fixture(autouse=True)
 def quicker(monkeypatch):
     """Where the one begins and the other ends, for a ledger of eight pages."""
-    monkeypatch.setattr("fedsel.device._ledger._QUICKER", 1200)
+    monkeypatch.setattr("fedsel.device._transaction._QUICKER", 1200)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_a_transaction_that_is_not_finished_leaves_nothing_known(stores, quick_p
 
     def abandoned():
         with client.ledger.transaction(write=True) as books:
-            books.set_lifetime(books.lifetime - 1, 0)
+            books.set_limits([Limit(RICH.lifetime - 1)], 0)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):

@@ -24,7 +24,8 @@ from fedsel.device import (
     Intent,
     Ledger,
     LedgerError,
-    Lifetime,
+    Limit,
+    Limits,
     Policy,
     Reason,
     Refused,
@@ -88,7 +89,7 @@ def test_an_old_ledger_is_read_as_it_is(store):
 
 def test_an_old_ledger_is_added_up_anew_as_long_as_it_is_old(store, monkeypatch):
     """Also where the file is known to be what was checked: the sum in it is the old one."""
-    monkeypatch.setattr("fedsel.device._ledger._QUICKER", 10**6)
+    monkeypatch.setattr("fedsel.device._transaction._QUICKER", 10**6)
     client = Client(policy(), store)
     spent = []
     for _ in range(2):
@@ -105,7 +106,7 @@ def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
     assert ask(client, 1) == old.entries[1].report  # a report that left before
     assert versions(store) == [1, 1]
     new_run(client, 0.35)  # which version 1 refused
-    assert versions(store) == [4, 4]
+    assert versions(store) == [5, 5]
     history = client.history()
     assert history.entries[:10] == old.entries
     assert 0 < history.spent - Fraction(7, 20) - exact < Fraction(1, 10**60)
@@ -122,17 +123,17 @@ def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
 def test_a_new_lifetime_brings_it_up_to_date_as_well(quick_path, version):
     store = shutil.copytree(GOLDEN.with_name(f"ledger-v{version}"), quick_path / "old")
     before = Ledger(store).read()
-    first = Lifetime(Fraction(2), None, len(before.entries), "")
-    assert before.lifetimes == (first,)
+    first = Limits((Limit(Fraction(2)),), None, len(before.entries), "")
+    assert before.changes == (first,)
     with pytest.raises(LedgerError) as error:
         Client(policy(lifetime=3), store)
     assert error.value.fault is Fault.LIFETIME
     assert versions(store) == [version] * 2
     history = Client(policy(lifetime=3), store, raised_by="The owner").history()
-    assert versions(store) == [4, 4]
+    assert versions(store) == [5, 5]
     assert history.left == before.left + 1
-    assert (history.lifetimes[0], history.entries) == (first, before.entries)
-    assert (history.lifetime, history.lifetimes[1].by) == (3, "The owner")
+    assert (history.changes[0], history.entries) == (first, before.entries)
+    assert (history.lifetime, history.changes[1].by) == (3, "The owner")
 
 
 def test_what_rounding_puts_above_the_lifetime_is_spent(store):
@@ -199,7 +200,7 @@ def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
     rng = random.Random(1)
     exact = written_sum(GOLDEN)
     new_run(Client(policy(), shutil.copytree(GOLDEN, quick_path / "warm")), 0.35)
-    longest, seen = 0.001, {1: 0, 4: 0}
+    longest, seen = 0.001, {1: 0, 5: 0}
     for number in range(1000):
         store = shutil.copytree(GOLDEN, quick_path / str(number))
         mine, theirs = os.pipe()
@@ -218,14 +219,14 @@ def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
         os.close(theirs)
         history = Client(policy(), store).history()  # rolls back what was not finished
         found = versions(store)
-        assert found in ([1, 1], [4, 4])
+        assert found in ([1, 1], [5, 5])
         seen[found[0]] += 1
         assert len(history.entries) == (10 if found == [1, 1] else 11)
         due = exact + (0 if found == [1, 1] else Fraction(7, 20))
         assert due < history.spent < due + Fraction(1, 10**60)
         ask(Client(policy(), store))
-        assert versions(store) == [4, 4]
-        longest *= 0.8 if found == [4, 4] else 1.3  # around the instant that matters
+        assert versions(store) == [5, 5]
+        longest *= 0.8 if found == [5, 5] else 1.3  # around the instant that matters
         if min(seen.values()) == 10:
             break
     assert min(seen.values()) == 10
@@ -243,7 +244,7 @@ def test_two_processes_on_one_old_ledger(store):
     for child in children:
         os.waitpid(child, 0)
     history = Ledger(store).read()
-    assert versions(store) == [4, 4]
+    assert versions(store) == [5, 5]
     assert len(history.entries) == 30
     assert 0 < history.spent - Fraction(1, 5) - written_sum(GOLDEN) < Fraction(1, 10**60)
 
@@ -286,7 +287,7 @@ def test_a_ledger_of_version_2_gets_purposes_with_the_first_report(second):
     assert error.value.reason is Reason.CONFLICT
     assert versions(second) == [2, 2]
     ask(client)
-    assert versions(second) == [4, 4]
+    assert versions(second) == [5, 5]
     plan = complete("PM", epsilon=0.35, dim=D)
     client.answer(Request(b"n" * 16, 0, 0, plan, STATED).encode(), WEIGHTS, UPDATE)
     history = client.history()
@@ -310,10 +311,10 @@ def test_a_ledger_of_version_3_gets_its_lifetime_and_runs_into_the_chain(third):
     old = client.history()
     assert (versions(third), len(old.entries)) == ([3, 3], 3)
     ask(client)
-    assert versions(third) == [4, 4]
+    assert versions(third) == [5, 5]
     history = client.history()
     assert history.entries[:3] == old.entries
-    assert history.lifetimes == old.lifetimes
+    assert history.changes == old.changes
     assert (history.intents, history.recipes) == (old.intents, old.recipes)
     tamper(third / storage.LEDGER_NAME, "UPDATE runs SET open = 1")
     with pytest.raises(LedgerError) as error:
@@ -321,10 +322,72 @@ def test_a_ledger_of_version_3_gets_its_lifetime_and_runs_into_the_chain(third):
     assert error.value.fault is Fault.DAMAGED
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+V4 = GOLDEN.with_name("ledger-v4")
+"""As that of version 3, and its lifetime was raised by Ada Bell, then lowered, before windows."""
+
+
+@pytest.fixture
+def fourth(quick_path):
+    return shutil.copytree(V4, quick_path / "fourth")
+
+
+def test_a_ledger_of_version_4_gets_limits_in_place_of_its_lifetimes(fourth):
+    old = Ledger(fourth).inspect()
+    assert [(float(one.lifetime), one.reports, one.by) for one in old.changes] == [
+        (2, 0, ""),
+        (3, 2, "Ada Bell"),
+        (1.5, 3, ""),
+    ]
+    assert old == Client(policy(solutions=["PS-PM", "PM"], lifetime=1.5), fourth).history()
+    assert versions(fourth) == [4, 4]
+    window = policy(solutions=["PS-PM", "PM"], lifetime=1.5, per_window=(1, "30 days"))
+    client = Client(window, fourth)
+    assert versions(fourth) == [5, 5]
+    history = client.history()
+    assert (history.changes[:3], history.entries) == (old.changes, old.entries)
+    assert [str(limit) for limit in history.limits] == ["ε = 1.5 ever", "ε = 1 in any 30 days"]
+    assert (history.known_time, history.identity) == (old.changes[0].time, old.identity)
+    ask(client)
+    assert client.history().entries[-1].time >= history.known_time
+    tamper(fourth / storage.LEDGER_NAME, "UPDATE limits SET allowed_by = '' WHERE number = 2")
+    with pytest.raises(LedgerError) as error:
+        client.history()
+    assert error.value.fault is Fault.DAMAGED
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE lifetimes SET lifetime = '3' WHERE number = 3",
+        "UPDATE lifetimes SET allowed_by = '' WHERE number = 2",
+        "DELETE FROM lifetimes WHERE number = 1",
+    ],
+)
+def test_a_ledger_of_version_4_that_was_changed_is_not_brought_up_to_date(fourth, statement):
+    tamper(fourth / storage.LEDGER_NAME, statement)
+    with pytest.raises(LedgerError) as error:
+        Client(policy(lifetime=1), fourth)
+    assert error.value.fault is Fault.DAMAGED
+    assert versions(fourth) == [4, 4]
+
+
+def test_a_migrated_ledger_without_a_known_time_asks_the_owner_for_it(quick_path):
+    """Reports are known times; where there are none, the clock has nothing to be compared with."""
+    store = shutil.copytree(V3, quick_path / "old")
+    window = policy(solutions=["PS-PM", "PM", "RJ"], per_window=(1, "30 days"))
+    client = Client(window, store)
+    client._now = lambda: 1_700_172_800 + 60 * 86_400 + 1
+    with pytest.raises(Refused) as error:
+        ask(client)
+    assert error.value.reason is Reason.CLOCK
+    client._now = lambda: 1_700_172_800 + 60 * 86_400
+    ask(client)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_an_old_ledger_that_is_brought_up_to_date_is_as_one_that_is_new(quick_path, version):
     old = shutil.copytree(GOLDEN.with_name(f"ledger-v{version}"), quick_path / "old")
-    ask(Client(v2_policy(), old))
+    ask(Client(v2_policy(), old, raised_by="Ada"))
     Ledger(quick_path / "fresh").create(Fraction(2))
     schemas = []
     for store in (old, quick_path / "fresh"):

@@ -43,12 +43,13 @@ class Visitor:
         self.requests, self.complaints = [], []
         self.context.on("request", self._asked)
 
-    def open(self, token=None):
-        """The page in a new tab, when it is ready for a person."""
+    def open(self, token=None, keys=None):
+        """The page in a new tab, when it is ready for a person; by a link with these keys."""
         tab = self.context.new_page()
         tab.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         tab.on("console", self._heard)
-        tab.goto(f"{self.address}/join" + (f"#token={token}" if token else ""))
+        link = f"#invitation={token}&{keys}" if keys else f"#token={token}" if token else ""
+        tab.goto(f"{self.address}/join{link}")
         tab.locator("#go-said:not(:empty), #trouble:not([hidden])").first.wait_for()
         return tab
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedsel.device import Client, Request
+from fedsel.device import Client, Limit, Limits, Request
 from fedsel.statements import inspect_ledgers
 from fedsel.statements._ledger_page import NOT_STATED
 from tests.statements.support import (
@@ -108,7 +108,8 @@ def test_a_clock_that_no_calendar_knows(tmp_path):
 
 
 def test_a_lifetime_that_is_all_but_no_protection(report):
-    rich = replace(report.devices[0].history, spent=Fraction(400), lifetime=Fraction(500))
+    limits = Limits((Limit(Fraction(500)),))
+    rich = replace(report.devices[0].history, spent=Fraction(400), changes=(limits,))
     device_ = replace(report.devices[0], history=rich)
     text = Text(replace(report, devices=(device_,)).to_html()).text
     assert "practically 100 %" in text
@@ -121,13 +122,14 @@ def test_a_raised_lifetime_is_shown_for_ever(tmp_path):
     Client(replace(POLICY, lifetime=1), store)  # and it was lowered since
     report = inspect_ledgers([store])
     (told,) = report.to_dict()["devices"]
-    assert [(one["epsilon"], one["raised_by"]) for one in told["lifetimes"]] == [
+    assert [(one["limits"][0]["epsilon"], one["allowed_by"]) for one in told["changes"]] == [
         (8.0, None),
         (80.0, "Ada <b>Bell</b>"),
         (1.0, None),
     ]
-    assert [one["after_reports"] for one in told["lifetimes"]] == [0, 1, 1]
+    assert [one["after_reports"] for one in told["changes"]] == [0, 1, 1]
     page = Text(report.to_html()).text
-    assert page.count("Its lifetime was raised from ε = 8 to 80 on ") == 2
-    assert page.count("after 1 reports, by Ada <b>Bell</b>.") == 2
-    assert "Every lifetime that this ledger has had" in page
+    assert page.count("It was allowed more on ") == 2
+    raised = "after 1 reports, by Ada <b>Bell</b>: ε = 80 ever, in place of ε = 8 ever."
+    assert page.count(raised) == 2
+    assert "All limits that this ledger has had" in page

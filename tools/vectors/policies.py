@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -34,13 +35,30 @@ def cases() -> Iterator[Case]:
     yield from _tables()
 
 
+_UNJUDGED = ("columns", "signing_key")
+"""Fields that no request is judged by alone: they stay out."""
+_LATER = ("per_window", "menu", "clock_tolerance")
+"""Fields that came later: they are written where they are set."""
+
+
 def policy_fields(policy: Policy) -> Case:
-    """A policy, ε as rationals; what no request is judged by alone stays out."""
-    unjudged = ("columns", "signing_key")
-    fields = {name: value for name, value in vars(policy).items() if name not in unjudged}
-    for name in ("lifetime", "per_report"):
-        fields[name] = rational(fields[name])
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+    """A policy, ε as rationals, by the fields that requests are judged by."""
+    found = {field.name: getattr(policy, field.name) for field in fields(policy)}
+    return {
+        name: _written(value)
+        for name, value in found.items()
+        if name not in _UNJUDGED and not (name in _LATER and value is None)
+    }
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return rational(value)
+    if isinstance(value, tuple):
+        return [_written(part) for part in value]
+    if is_dataclass(value):  # an entry of a menu
+        return {name: _written(part) for name, part in vars(value).items() if part is not None}
+    return value
 
 
 def _charges() -> Iterator[Case]:
@@ -78,7 +96,7 @@ def reason_of(policy: Policy, request: Request) -> Reason | None:
         charge = check_sendable(request.recipe).charge
     except (ValueError, OverflowError):
         return Reason.MALFORMED
-    return Reason.TOO_MUCH if charge > policy.per_report else None
+    return Reason.TOO_MUCH if charge > policy.most_per_report(request.intent) else None
 
 
 def _verdicts() -> Iterator[Case]:

@@ -17,6 +17,7 @@ from tools.vectors import (
     requests,
     server,
     updates,
+    windows,
 )
 from tools.vectors.comparing import differences_of
 from tools.vectors.encoding import Case
@@ -35,6 +36,7 @@ _MODULES = (
     ledgers,
     updates,
     server,
+    windows,
 )
 KINDS: dict[str, tuple[str, Callable[[], Iterator[Case]]]] = {
     module.__name__.rpartition(".")[2]: (module.ABOUT, module.cases) for module in _MODULES

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +21,7 @@ from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal
 
 if TYPE_CHECKING:
-    from fedsel.device import Offer, Policy, Session
+    from fedsel.device import History, Limit, Offer, Policy, Session, Standing
 
 JOIN_EXAMPLE = (
     "Example: fedsel join https://example.org --data my.csv --label y --store ledger "
@@ -75,7 +76,7 @@ def join_command(
     Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
     on; what was paid for is sent again, and never paid for twice.
     """
-    from fedsel.device import Client, Ended, Policy, RawRecords, Session
+    from fedsel.device import Client, Ended, Limit, Policy, RawRecords, Session
     from fedsel.statements._ledgers import with_contents
 
     with naming_option("--policy"):
@@ -89,8 +90,8 @@ def join_command(
         if value is not None:
             check_epsilon(option, value)
     invitation = _invitation(token, token_file)
-    most = Fraction(limits.lifetime) if limits else decimal("--lifetime", lifetime)
-    spent = _spent(store, witness, create, most)
+    most = limits.limits if limits else (Limit(decimal("--lifetime", lifetime)),)
+    history = _history(store, witness, create, most)
     records = RawRecords.read(data, label)  # an unusable file is reported before any contact
     with (
         _progress() as tell,
@@ -105,7 +106,7 @@ def join_command(
         records.suited(offer.task.schema)
         if limits is None:
             limits = _limits(offer, lifetime, per_report)
-        _show(offer, limits, spent, session)
+        _show(offer, limits, history, session)
         if offer.request is not None and not yes and _is_asked():
             typer.confirm("Take part?", abort=True, err=True)
         client = Client(limits, store, witness=witness, create=create)
@@ -126,10 +127,12 @@ def join_command(
         raise typer.Exit(1)
 
 
-def _spent(store: Path, witness: Path | None, create: bool, lifetime: Fraction) -> Fraction:
-    """What this device has spent so far; an unusable ledger is reported before any contact."""
+def _history(
+    store: Path, witness: Path | None, create: bool, limits: Sequence[Limit]
+) -> History | None:
+    """The ledger of this device, None if it is to begin; an unusable one is reported at once."""
     from fedsel.device import Ledger
-    from fedsel.device._entries import check_lifetime
+    from fedsel.device._entries import check_limits
 
     ledger = Ledger(store, witness)
     if store.exists() and not store.is_dir():
@@ -138,11 +141,11 @@ def _spent(store: Path, witness: Path | None, create: bool, lifetime: Fraction) 
         raise InvalidArgument("--witness", str(witness), "a file in a folder that is there")
     if ledger.exists:
         history = ledger.read()
-        check_lifetime(lifetime, history.lifetime)
-        return history.spent
+        check_limits(limits, history.limits)
+        return history
     if not create:
         raise InvalidArgument("--store", str(store), "a folder with a ledger; --create begins one")
-    return Fraction(0)
+    return None
 
 
 def _is_asked() -> bool:
@@ -177,7 +180,7 @@ def _limits(offer: Offer, lifetime: float | None, per_report: float | None) -> P
     )
 
 
-def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> None:
+def _show(offer: Offer, limits: Policy, history: History | None, session: Session) -> None:
     """What the service asks, by its request and not by its word, and what the policy allows."""
     from fedsel.wire import check_sendable
 
@@ -205,8 +208,8 @@ def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> No
         say(f"  of your columns: {', '.join(columns)}")
     if forbidden := limits.misfit(recipe) or limits.forbidden(columns):
         say(f"  your policy does not allow {forbidden}")
-    left = max(Fraction(0), Fraction(limits.lifetime) - spent)
-    policy = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"
+    standings = [one for one in _standings(limits, history) if one.limit.concerns(intent)]
+    policy = f"  your policy: ε ≤ {_number(limits.most_per_report(intent))} a report"
     enough = ""
     if price is not None:
         reports = recipe.epochs * limits.reports_per_epoch
@@ -214,9 +217,25 @@ def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> No
             f"  {recipe.solution}, d = {recipe.dim}: ε = {_number(price)} a report, "
             f"{counted(reports, 'report')}, ε = {_number(reports * price)} in all"
         )
+        left = min(one.left for one in standings)
         enough = f", enough for {min(reports, int(left // price))} of them"
-    lifetime = f"{_number(left)} of {_number(Fraction(limits.lifetime))} are left"
-    say(f"{policy}; {lifetime}{enough}")
+    lasting = "; ".join(_left(one) for one in standings)
+    say(f"{policy}; {lasting}{enough}")
+
+
+def _standings(limits: Policy, history: History | None) -> list[Standing]:
+    """What each limit of the policy counts now."""
+    from fedsel.device._budget import Standing, latest
+
+    past = () if history is None else history.past
+    now = latest(time.time(), None if history is None else history.known_time)
+    return [Standing.of(limit, past, now) for limit in limits.limits]
+
+
+def _left(standing: Standing) -> str:
+    limit = standing.limit
+    told = f"{_number(standing.left)} of {_number(limit.epsilon)} are left"
+    return told if limit.is_lifetime else f"{told} ({limit})"
 
 
 def _number(amount: Fraction) -> str:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel.cli._commands import App
+from fedsel._internal.settings import naming
+from fedsel.cli._commands import App, naming_option
 from fedsel.cli._terminal import JsonOption, check_file, output, print_json, print_sections
 from fedsel.errors import InvalidArgument
 from fedsel.pages import write_page
 
 if TYPE_CHECKING:
-    from fedsel.device import History
+    from fedsel.device import History, Policy
 
 ledger_app = App(
     help="The ledger of a device.",
@@ -23,6 +24,10 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder 
 WitnessOption = Annotated[
     Path | None, typer.Option(help="The witness, where it is outside of the store.")
 ]
+PolicyOption = Annotated[
+    Path | None, typer.Option(help="A policy, a TOML file: all its limits.", show_default="none")
+]
+NameOption = Annotated[str, typer.Option(help="The name of who allows it.")]
 
 
 @ledger_app.command(
@@ -34,7 +39,7 @@ def show(
     witness: WitnessOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a ledger and print its reports, the exact ε spent and what is left.
+    """Check a ledger and print its reports, the exact ε spent, what is left and what is renewed.
 
     Ends with status 1 if the ledger is missing, damaged, rolled back or not one of fedsel's.
     """
@@ -64,54 +69,100 @@ def print_history(history: History) -> None:
 
 @ledger_app.command(
     epilog="Example: fedsel ledger create /var/lib/fedsel --lifetime 8   ·   "
-    "fedsel ledger create store --lifetime 2 --witness /other/disk/witness --json"
+    "fedsel ledger create store --policy policy.toml --witness /other/disk/witness --json"
 )
 def create(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
-    lifetime: Annotated[float, typer.Option(help="ε of all reports that will ever be made.")],
+    lifetime: Annotated[
+        float | None,
+        typer.Option(help="ε of all reports that will ever be made.", show_default="by --policy"),
+    ] = None,
+    policy: PolicyOption = None,
     witness: Annotated[
         Path | None, typer.Option(help="A second file, best on another disk.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Begin the ledger of a device or node, once; what it may spend is its policy's to say.
+    """Begin the ledger of a device or node, once, with a lifetime or all limits of a policy.
 
     A ledger that is there already is left alone, and status 2 says so.
     """
     from fedsel.device import Ledger
     from fedsel.recipe import decimal
 
+    limits = _policy(lifetime, policy)
     ledger = Ledger(folder, witness)
     if ledger.file.exists():
         raise InvalidArgument("DIR", str(folder), "a folder without a ledger: this one has one")
-    ledger.create(decimal("lifetime", lifetime))
+    ledger.create(decimal("lifetime", lifetime) if limits is None else limits)
     _show(ledger.read(), as_json)
+
+
+def _policy(lifetime: float | None, file: Path | None) -> Policy | None:
+    """The policy in a file; None where a lifetime is given in its place."""
+    from fedsel.device import Policy
+
+    if (lifetime is None) == (file is None):
+        allowed = "set, or --policy" if file is None else "omitted with --policy"
+        raise InvalidArgument("--lifetime", lifetime, allowed)
+    with naming_option("--policy"):
+        return None if file is None else Policy.load(file)
 
 
 @ledger_app.command(
     "raise",
     epilog="Example: fedsel ledger raise /var/lib/fedsel --lifetime 12 --by 'Ada Bell'   ·   "
-    "fedsel ledger raise store --lifetime 3 --by owner --witness /other/disk/witness --json",
+    "fedsel ledger raise store --policy policy.toml --by owner --witness /other/disk/witness",
 )
-def raise_lifetime(
+def raise_limits(
     folder: FolderArgument,
-    lifetime: Annotated[float, typer.Option(help="The new ε of all reports, above the present.")],
-    by: Annotated[str, typer.Option(help="The name of who allows it.")],
+    by: NameOption,
+    lifetime: Annotated[
+        float | None,
+        typer.Option(
+            help="The new ε of all reports, above the present.", show_default="by --policy"
+        ),
+    ] = None,
+    policy: PolicyOption = None,
     witness: WitnessOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Raise the lifetime of a ledger: from then on every report shows when, by whom and from what.
+    """Allow a ledger more: from then on every report shows when, by whom and in place of what.
 
-    A policy with a larger lifetime than the ledger's is refused until this was done. A smaller one
-    lowers the ledger's by itself.
+    A policy that allows more than the ledger is refused until this was done. A stricter one makes
+    the ledger stricter by itself.
+    """
+    from fedsel.device import Ledger
+
+    limits = _policy(lifetime, policy)
+    ledger = Ledger(folder, witness, timeout=5.0)
+    with naming(lambda name: f"--{name}"):
+        if limits is not None:
+            ledger.raise_limits(limits, by)
+        elif lifetime is not None:
+            ledger.raise_lifetime(lifetime, by)
+    _show(ledger.read(), as_json)
+
+
+@ledger_app.command(
+    epilog="Example: fedsel ledger confirm-clock /var/lib/fedsel --by 'Ada Bell'   ·   "
+    "fedsel ledger confirm-clock store --by owner --witness /other/disk/witness --json"
+)
+def confirm_clock(
+    folder: FolderArgument,
+    by: NameOption,
+    witness: WitnessOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Confirm that this device's clock is right, where a budget is renewed by time.
+
+    A device whose clock is far ahead of its last report sends nothing until this was done.
     """
     from fedsel.device import Ledger
 
     ledger = Ledger(folder, witness, timeout=5.0)
-    try:
-        ledger.raise_lifetime(lifetime, by)
-    except InvalidArgument as error:
-        raise InvalidArgument(f"--{error.name}", error.value, error.allowed) from None
+    with naming(lambda name: f"--{name}"):
+        ledger.confirm_clock(by)
     _show(ledger.read(), as_json)
 
 

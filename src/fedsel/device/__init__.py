@@ -1,9 +1,10 @@
 """What runs on a person's device: the owner's policy, the durable ledger, and the client."""
 
 from fedsel._internal.models import LinearModel
+from fedsel.device._budget import Limit, Standing
 from fedsel.device._client import Client
 from fedsel.device._connection import Ended, Ending
-from fedsel.device._entries import Entry, History, Lifetime
+from fedsel.device._entries import Confirmation, Entry, History, Limits
 from fedsel.device._ledger import Ledger
 from fedsel.device._policy import Policy, Reason, Refused
 from fedsel.device._records import LinearRecords, RawRecords
@@ -14,6 +15,7 @@ from fedsel.wire import Intent, Request
 
 __all__ = [
     "Client",
+    "Confirmation",
     "Ended",
     "Ending",
     "Entry",
@@ -22,7 +24,8 @@ __all__ = [
     "Intent",
     "Ledger",
     "LedgerError",
-    "Lifetime",
+    "Limit",
+    "Limits",
     "LinearModel",
     "LinearRecords",
     "Offer",
@@ -33,6 +36,7 @@ __all__ = [
     "Refused",
     "Request",
     "Session",
+    "Standing",
     "join",
 ]
 __getattr__ = renamed(__name__, {"Visit": "Session"}, until="0.2")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
 
@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsel._internal.random import SYSTEM
+from fedsel.device._budget import Limit, latest, longest_window, seconds_of
 from fedsel.device._entries import Entry, History, KnownRun
-from fedsel.device._ledger import Ledger, LedgerTransaction, checked_name
+from fedsel.device._ledger import Ledger, checked_name
 from fedsel.device._policy import Policy, Reason, Refused
 from fedsel.device._storage import LedgerError
+from fedsel.device._transaction import LedgerTransaction
 from fedsel.errors import check_kind
 from fedsel.mechanisms import Entropy
-from fedsel.recipe import Recipe
-from fedsel.solutions._privacy import added
 from fedsel.wire import (
     InvalidMessage,
     Request,
@@ -49,12 +49,13 @@ class Client:
     ledger is refused, so that a wiped one does not begin anew unnoticed. ``witness`` names a second
     file, best on another disk, that tells whether the store was put back from an older copy.
 
-    The ledger keeps the least lifetime that a policy has had. A policy with a larger one is refused
-    (`Fault.LIFETIME`), unless ``raised_by`` names who allows it: every report shows that for ever.
+    The ledger keeps the strictest limits that a policy has had. A policy that allows more is
+    refused (`Fault.LIFETIME`, `Fault.LIMITS`), unless ``raised_by`` names who allows it: every
+    report shows that for ever.
 
     Randomness comes from the operating system; there is no seed.
 
-    Proof: docs/proofs/composition.md, C6, C7.
+    Proof: docs/proofs/composition.md, C6, C7, C9.
     """
 
     def __init__(
@@ -72,16 +73,15 @@ class Client:
         self.ledger = Ledger(store, witness)
         self._entropy: Entropy = SYSTEM  # replaced by tests alone
         self._now: Callable[[], float] = time.time
-        lifetime = Fraction(policy.lifetime)
         if create and not self.ledger.exists:
             try:
-                self.ledger.create(lifetime)
+                self.ledger.create(policy)
             except LedgerError:
                 if not self.ledger.exists:  # else another process was faster
                     raise
-        if self.ledger.read().lifetime != lifetime:
+        if set(self.ledger.read().limits) != set(policy.limits):
             with self.ledger.transaction(write=True) as books:
-                books.set_lifetime(lifetime, int(self._now()), by)
+                books.set_limits(policy.limits, math.floor(self._now()), by)
 
     def history(self) -> History:
         """What this device has reported and spent; the whole ledger is checked."""
@@ -95,9 +95,9 @@ class Client:
         """
         try:
             asked = self._understood(request)
-            self._check_price(asked.recipe)
+            self._check_price(asked)
             with self.ledger.transaction() as books:
-                report = self._earlier(books, asked, None)
+                report = self._earlier(books, asked, None, self._now())
             return None if report is None else self._sealed(request, report)
         except Refused as refused:
             outcome = refused.afresh()
@@ -184,11 +184,11 @@ class Client:
         # The weights first: whoever wants something of size d to be built must have sent as much.
         model = _checked_weights(weights, int(recipe.dim or 0), self.policy.weight_bound)
         self._check_signed(signed, request.encode(), model)
-        self._check_price(recipe)
+        self._check_price(request)
         solution = recipe.build()
         digest = hashlib.sha256(request.encode() + model.dtype.str.encode() + model.tobytes())
         with self.ledger.transaction() as books:
-            earlier = self._earlier(books, request, digest.digest())
+            earlier = self._earlier(books, request, digest.digest(), self._now())
         if earlier is not None:
             return earlier
         model.flags.writeable = False
@@ -196,11 +196,13 @@ class Client:
         if solution.rate_inside:
             gradient = saturated(gradient, float(recipe.learning_rate))
         with self.ledger.transaction(write=True) as books:
-            # Asked again: another process may have answered in the meantime.
-            earlier = self._earlier(books, request, digest.digest())
+            # Asked again: another process may have answered in the meantime. The clock is read
+            # once, because it might be set back between the check and the entry.
+            now = self._now()
+            earlier = self._earlier(books, request, digest.digest(), now)
             if earlier is not None:
                 return earlier
-            return self._report(books, request, digest.digest(), gradient)
+            return self._report(books, request, digest.digest(), gradient, now)
 
     def _understood(self, message: bytes) -> Request:
         """The request, if it is one and the policy allows it; nothing of size d is built."""
@@ -228,17 +230,17 @@ class Client:
             pass
         raise Refused(Reason.SIGNATURE)
 
-    def _check_price(self, recipe: Recipe) -> None:
+    def _check_price(self, request: Request) -> None:
         """Refuse a report that costs more than the policy allows for one: compared exactly."""
         try:
-            charge = check_sendable(recipe).charge
+            charge = check_sendable(request.recipe).charge
         except (ValueError, OverflowError):  # parameters that do not go together
             raise Refused(Reason.MALFORMED) from None
-        if charge > self.policy.per_report:
+        if charge > self.policy.most_per_report(request.intent):
             raise Refused(Reason.TOO_MUCH)
 
     def _earlier(
-        self, books: LedgerTransaction, request: Request, digest: bytes | None
+        self, books: LedgerTransaction, request: Request, digest: bytes | None, now: float
     ) -> bytes | None:
         """The bytes that answered this request before; None if it may be answered now.
 
@@ -262,13 +264,27 @@ class Client:
         if books.reports_in(request.run, request.epoch) >= policy.reports_per_epoch:
             raise Refused(Reason.TOO_OFTEN)
         per_day = policy.reports_per_day
-        if per_day is not None and books.reports_since(int(self._now()) - _DAY) >= per_day:
+        if per_day is not None and books.reports_since(math.floor(now) - _DAY) >= per_day:
             raise Refused(Reason.TOO_OFTEN)
-        # The ledger's lifetime is less where another process has lowered it since.
-        lifetime = min(Fraction(policy.lifetime), books.lifetime)
-        if added(books.spent, request.recipe.charge) > lifetime:
+        time = self._time(books, now)
+        if not books.allows(self._limits(books), request.intent, request.recipe.charge, time):
             raise Refused(Reason.EXHAUSTED)
         return None
+
+    def _limits(self, books: LedgerTransaction) -> set[Limit]:
+        """All limits in force: another process may have made the ledger's stricter since."""
+        return {*self.policy.limits, *books.limits}
+
+    def _time(self, books: LedgerTransaction, now: float) -> int:
+        """The whole second of a report; refused where windows rely on a clock that is far ahead."""
+        longest = longest_window(self._limits(books))
+        if longest is None:
+            return math.floor(now)
+        known, tolerance = books.known_time(), self.policy.clock_tolerance
+        allowed = seconds_of("clock_tolerance", tolerance) if tolerance else 2 * longest
+        if math.floor(now) - (known or 0) > allowed:
+            raise Refused(Reason.CLOCK)
+        return latest(now, known)
 
     def _report(
         self,
@@ -276,6 +292,7 @@ class Client:
         request: Request,
         digest: bytes,
         gradient: NDArray[np.float32],
+        now: float,
     ) -> bytes:
         """Draw the report and write it down; it may leave once the transaction has ended."""
         recipe, solution = request.recipe, request.recipe.build()
@@ -291,7 +308,7 @@ class Client:
             run=request.run,
             epoch=request.epoch,
             round=request.round,
-            time=int(self._now()),
+            time=self._time(books, now),
             charge=recipe.charge,
             digest=digest,
             report=report,

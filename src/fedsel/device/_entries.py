@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, final
 
+from fedsel.device._budget import Limit, Past, Standing, latest, loosened
 from fedsel.device._storage import Fault, LedgerError
 from fedsel.recipe import Recipe
 from fedsel.solutions._privacy import written
@@ -73,30 +74,62 @@ class KnownRun:
 
 @final
 @dataclass(frozen=True)
-class Lifetime:
-    """A lifetime ε of a ledger: since when, after how many reports, and who allowed it.
+class Limits:
+    """The limits of a ledger: since when, after how many reports, and who allowed them.
 
-    ``time`` is in seconds since 1970; None for the first one of a ledger that was begun before
-    changes were recorded. ``by`` is empty where nobody had to allow it: at first, and when a policy
-    lowers the lifetime.
+    ``time`` is in seconds since 1970; None for the first ones of a ledger that was begun before
+    changes were recorded. ``by`` is empty where nobody had to allow them: at first, and when a
+    policy makes them stricter.
     """
 
-    epsilon: Fraction
+    limits: tuple[Limit, ...]
     time: int | None = None
     reports: int = 0
     by: str = ""
 
     @property
+    def lifetime(self) -> Fraction | None:
+        """The ε of all reports ever; None where no limit says it."""
+        return next((limit.epsilon for limit in self.limits if limit.is_lifetime), None)
+
+    @property
+    def lifetime_text(self) -> str:
+        """The lifetime as a ledger writes it; nothing where there is none."""
+        return "" if self.lifetime is None else str(self.lifetime)
+
+    @property
     def row(self) -> tuple[str, int | None, int, str]:
         """The columns of its row."""
-        return str(self.epsilon), self.time, self.reports, self.by
+        listed = [{**vars(limit), "epsilon": str(limit.epsilon)} for limit in self.limits]
+        return json.dumps([[*one.values()] for one in listed]), self.time, self.reports, self.by
 
     @classmethod
-    def of(cls, epsilon: Any, time: Any, reports: Any, by: Any) -> Lifetime:
-        """Read the lifetime of a row; refuse what our own code never wrote."""
-        if not all(map(isinstance, (epsilon, time, reports), (str, int | None, int))):
+    def of(cls, limits: Any, time: Any, reports: Any, by: Any) -> Limits:
+        """Read the limits of a row; refuse what our own code never wrote."""
+        if not all(map(isinstance, (limits, time, reports), (str, int | None, int))):
             raise LedgerError(Fault.DAMAGED)
-        return cls(written(epsilon), time, reports, check_text("by", by, "recipient"))
+        found = tuple(Limit(written(epsilon), *rest) for epsilon, *rest in json.loads(limits))
+        kinds = (Fraction, int | None, str | None, str | None)
+        if not found or not all(all(map(isinstance, vars(x).values(), kinds)) for x in found):
+            raise LedgerError(Fault.DAMAGED)
+        return cls(found, time, reports, check_text("by", by, "recipient"))
+
+
+@final
+@dataclass(frozen=True)
+class Confirmation:
+    """A time that the owner has confirmed, after how many reports, and the owner's name."""
+
+    time: int
+    reports: int
+    by: str
+
+    @classmethod
+    def of(cls, time: Any, reports: Any, by: Any) -> Confirmation:
+        """Read the confirmation of a row; refuse what our own code never wrote."""
+        if not all(map(isinstance, (time, reports), (int, int))):
+            raise LedgerError(Fault.DAMAGED)
+        return cls(time, reports, check_text("by", by, "recipient"))
 
 
 @final
@@ -104,39 +137,82 @@ class Lifetime:
 class History:
     """All that a ledger says: budget, entries in their order, recipe and intent of each run.
 
-    ``lifetimes`` are all that it has had, the present one last. ``identity`` is the random name
-    that the ledger got when it was created: a copy has the same.
+    ``changes`` are all limits that it has had, the present ones last; ``confirmations`` the times
+    that its owner has confirmed. ``identity`` is the random name that the ledger got when it was
+    created: a copy has the same.
     """
 
-    lifetime: Fraction
     spent: Fraction
-    entries: tuple[Entry, ...]
-    recipes: dict[bytes, Recipe]
+    changes: tuple[Limits, ...]
+    entries: tuple[Entry, ...] = ()
+    recipes: dict[bytes, Recipe] = field(default_factory=dict)
     intents: dict[bytes, Intent] = field(default_factory=dict)
     identity: bytes = b""
-    lifetimes: tuple[Lifetime, ...] = ()
+    confirmations: tuple[Confirmation, ...] = ()
 
     @property
-    def raises(self) -> tuple[tuple[Lifetime, Lifetime], ...]:
-        """Pairs of a lifetime and a larger one that followed it."""
-        steps = pairwise(self.lifetimes)
-        return tuple((old, new) for old, new in steps if new.epsilon > old.epsilon)
+    def limits(self) -> tuple[Limit, ...]:
+        """The present limits."""
+        return self.changes[-1].limits
 
     @property
-    def left(self) -> Fraction:
-        """The ε that may still be spent."""
-        return max(Fraction(0), self.lifetime - self.spent)
+    def lifetime(self) -> Fraction | None:
+        """The ε of all reports ever; None where windows alone limit them."""
+        return self.changes[-1].lifetime
+
+    @property
+    def raises(self) -> tuple[tuple[Limits, Limits], ...]:
+        """Pairs of limits and looser ones that followed them."""
+        steps = pairwise(self.changes)
+        return tuple((old, new) for old, new in steps if loosened(new.limits, old.limits))
+
+    @property
+    def left(self) -> Fraction | None:
+        """The ε that may still be spent; None without a lifetime."""
+        return None if self.lifetime is None else max(Fraction(0), self.lifetime - self.spent)
+
+    @property
+    def past(self) -> tuple[Past, ...]:
+        """The reports as limits see them."""
+        return tuple(
+            Past(entry.time, str(entry.charge), intent.purpose, intent.recipient)
+            for entry in self.entries
+            for intent in (self.intents.get(entry.run, NOTHING_STATED),)
+        )
+
+    @property
+    def known_time(self) -> int | None:
+        """The latest time that the ledger knows: of its creation, a report, or a confirmation."""
+        times = [entry.time for entry in self.entries]
+        times += [confirmation.time for confirmation in self.confirmations]
+        begun = self.changes[0].time
+        return max(times if begun is None else [begun, *times], default=None)
+
+    def standings(self, now: float) -> tuple[Standing, ...]:
+        """What each limit counts at a time by the device's clock, and what it gives back when."""
+        time = latest(now, self.known_time)
+        return tuple(Standing.of(limit, self.past, time) for limit in self.limits)
 
 
-def check_lifetime(asked: Fraction, present: Fraction) -> None:
-    """Refuse a lifetime above the present one, and say what an owner can do."""
-    if asked > present:
+def check_limits(asked: Iterable[Limit], present: Iterable[Limit]) -> None:
+    """Refuse limits that allow more than the present ones, and say what an owner can do."""
+    new = Limits(tuple(asked))
+    looser = loosened(new.limits, present)
+    if not looser:
+        return
+    if new.lifetime is not None and all(limit.is_lifetime for limit in looser):
+        old, more = float(looser[0].epsilon), float(new.lifetime)
         remedy = (
-            f"lifetime = {float(asked)} must be at most {float(present)}. Lower it, or raise the"
+            f"lifetime = {more} must be at most {old}. Lower it, or raise the"
             " ledger's for everybody to see: fedsel ledger raise DIR"
-            f" --lifetime {float(asked)} --by NAME"
+            f" --lifetime {more} --by NAME"
         )
         raise LedgerError(Fault.LIFETIME, remedy)
+    remedy = (
+        f"its limit “{looser[0]}” follows from none of the policy's. Make the policy as strict, or"
+        " allow it for everybody to see: fedsel ledger raise DIR --policy FILE --by NAME"
+    )
+    raise LedgerError(Fault.LIMITS, remedy)
 
 
 def link_of(

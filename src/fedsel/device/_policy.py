@@ -7,10 +7,12 @@ from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import Any, cast, final
 
-from fedsel._internal.settings import check_keys, naming_file, read_toml
+from fedsel._internal.settings import check_keys, check_omitted, naming_file, read_toml
+from fedsel.device._budget import MOST_DIGITS, Limit, MenuItem, Window, longest_window, seconds_of
 from fedsel.errors import (
     Epsilon,
     InvalidArgument,
@@ -20,15 +22,13 @@ from fedsel.errors import (
     check_positive,
 )
 from fedsel.mechanisms._base import MAX_DIMENSION
-from fedsel.recipe import PRIVATE, Recipe, decimal
+from fedsel.recipe import PRIVATE, Recipe
 from fedsel.solutions._registry import canonical
 from fedsel.wire import Sealing
 from fedsel.wire._report import check_public_key
 from fedsel.wire._request import MOST_TEXT_BYTES, Intent, check_text
 
 _MOST = (1 << 32) - 1
-_MOST_DIGITS = 300
-"""The most digits of a number in a policy, and its largest exponent."""
 
 
 class Reason(Enum):
@@ -42,6 +42,9 @@ class Reason(Enum):
     PURPOSE = "the policy of this device does not allow the purpose or the recipient of the request"
     TOO_MUCH = "the report would cost more than the policy of this device allows for one report"
     EXHAUSTED = "the budget of this device does not suffice for the report"
+    CLOCK = (
+        "the clock of this device is far ahead of its last report: its owner must confirm the time"
+    )
     TOO_OFTEN = "this device has reported as often as its policy allows for now"
     OUT_OF_ORDER = "the round is older than one that this device has answered"
     CONFLICT = "the request contradicts an earlier one of the same run"
@@ -73,8 +76,17 @@ class Refused(Exception):
 class Policy:
     """The limits of one device.
 
-    - ``lifetime``: the ε of all reports that this device will ever make;
+    - ``lifetime``: the ε of all reports that this device will ever make (None: only with a
+      ``per_window``);
     - ``per_report``: the most ε of one report;
+    - ``per_window``: the most ε in any interval of a length, such as ``(2, "30 days")``. The
+      reports of many such intervals add up;
+    - ``menu``: what is allowed for a purpose or a recipient, a list of tables with ``purpose`` or
+      ``recipient`` or both, and any of ``per_report``, ``lifetime`` and ``per_window``. What a
+      request states must be on it, and all entries that fit must allow a report, beside the limits
+      above;
+    - ``clock_tolerance``: how far the clock may be ahead of the last report, with windows (None:
+      twice the longest of them);
     - ``solutions``: the names that a task may have, private ones only;
     - ``dimensions``: the d that a task may have;
     - ``clip``: the most that a task may clip to, against absurd requests. It protects nothing: ε is
@@ -99,9 +111,12 @@ class Policy:
     >>> policy = Policy(lifetime=2.0, per_report=0.5, solutions=["PS-PM"], dimensions=[100])
     >>> policy.lifetime, policy.solutions
     (Fraction(2, 1), ('PS-PM',))
+    >>> policy = Policy(None, 0.5, ["PS-PM"], [100], per_window=(2, "30 days"))
+    >>> [str(limit) for limit in policy.limits]
+    ['ε = 2 in any 30 days']
     """
 
-    lifetime: Epsilon
+    lifetime: Epsilon | None
     per_report: Epsilon
     solutions: Iterable[str]
     dimensions: Iterable[int]
@@ -118,13 +133,22 @@ class Policy:
     columns: Iterable[str] | None = None
     server_key: str | None = None
     signing_key: str | None = None
+    per_window: Window | None = None
+    menu: Iterable[Mapping[str, Any] | MenuItem] | None = None
+    clock_tolerance: str | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, check: Callable[..., Any], **limits: int) -> None:
             object.__setattr__(self, name, check(name, getattr(self, name), **limits))
 
-        for name in ("lifetime", "per_report"):
-            put(name, _epsilon)
+        if self.lifetime is None and self.per_window is None:
+            raise InvalidArgument("lifetime", None, "set, unless there is a per_window")
+        own = MenuItem(None, None, self.per_report, self.lifetime, self.per_window)
+        if own.per_report is None:
+            raise InvalidArgument("per_report", None, "set: it has no default")
+        for name in ("lifetime", "per_report", "per_window"):
+            object.__setattr__(self, name, getattr(own, name))
+        put("menu", _menu)
         put("solutions", _private)
         put("dimensions", _dimensions)
         for name in ("clip", "weight_bound"):
@@ -139,6 +163,10 @@ class Policy:
             check_kind(f"require_{field}", getattr(self, f"require_{field}"), bool)
             put(f"{field}s", _texts)
         put("columns", _names)
+        if longest_window(self.limits) is None:
+            check_omitted("omitted without a per_window", clock_tolerance=self.clock_tolerance)
+        elif self.clock_tolerance is not None:
+            seconds_of("clock_tolerance", self.clock_tolerance)
         if self.server_key is not None:
             Sealing(b"", self.server_key).check()  # before anything is spent
         if self.signing_key is not None:
@@ -154,9 +182,27 @@ class Policy:
     @classmethod
     def of(cls, values: dict[str, Any]) -> Policy:
         """The policy of a table of its fields."""
-        required = ("lifetime", "per_report", "solutions", "dimensions")
+        required = ["lifetime", "per_report", "solutions", "dimensions"]
+        if "per_window" in values:
+            required.remove("lifetime")
         check_keys(values, [field.name for field in fields(cls)], required=required)
-        return cls(**values)
+        return cls(**{"lifetime": None, **values})
+
+    @cached_property
+    def _items(self) -> tuple[MenuItem, ...]:
+        """What the policy allows for any purpose, and its menu."""
+        menu = cast(tuple[MenuItem, ...], self.menu or ())
+        return (MenuItem(None, None, self.per_report, self.lifetime, self.per_window), *menu)
+
+    @cached_property
+    def limits(self) -> tuple[Limit, ...]:
+        """Every limit of several reports, those of the menu included."""
+        return tuple(dict.fromkeys(limit for item in self._items for limit in item.limits))
+
+    def most_per_report(self, intent: Intent) -> Fraction:
+        """The most ε of one report that states this."""
+        prices = (item.per_report for item in self._items if item.concerns(intent))
+        return min(Fraction(price) for price in prices if price is not None)
 
     def objection(self, recipe: Recipe, intent: Intent | None = None) -> Reason | None:
         """Why the policy forbids a recipe, before anything of its size is built; None if it allows.
@@ -170,7 +216,9 @@ class Policy:
         if self.misfit(recipe) is not None:
             return Reason.NOT_ALLOWED
         stated = Intent() if intent is None else intent
-        return None if all(self._accepts(f, stated) for f in MOST_TEXT_BYTES) else Reason.PURPOSE
+        listed = not self._items[1:] or any(item.concerns(stated) for item in self._items[1:])
+        accepted = listed and all(self._accepts(field, stated) for field in MOST_TEXT_BYTES)
+        return None if accepted else Reason.PURPOSE
 
     def misfit(self, recipe: Recipe) -> str | None:
         """What of a recipe the policy forbids, beside what it allows; None if it allows all of it.
@@ -219,15 +267,8 @@ def _exact(text: str) -> Fraction | str:
         return text
     if number == 0:
         return Fraction(0)
-    short = number.is_finite() and len(number.as_tuple().digits) <= _MOST_DIGITS
-    return Fraction(number) if short and abs(number.adjusted()) <= _MOST_DIGITS else text
-
-
-def _epsilon(name: str, value: object) -> Fraction:
-    number = decimal(name, value)
-    if number.denominator >= 10 ** (2 * _MOST_DIGITS):  # the ledger writes it down
-        raise InvalidArgument(name, value, f"a number of at most {_MOST_DIGITS} digits")
-    return number
+    short = number.is_finite() and len(number.as_tuple().digits) <= MOST_DIGITS
+    return Fraction(number) if short and abs(number.adjusted()) <= MOST_DIGITS else text
 
 
 def _listed(name: str, values: object) -> tuple[Any, ...]:
@@ -241,6 +282,14 @@ def _listed(name: str, values: object) -> tuple[Any, ...]:
 
 def _dimensions(name: str, values: object) -> tuple[int, ...]:
     return tuple(check_count(name, d, most=MAX_DIMENSION) for d in _listed(name, values))
+
+
+def _menu(name: str, values: object) -> tuple[MenuItem, ...] | None:
+    """The entries of a menu, each named by its place."""
+    if values is None:
+        return None
+    tables = enumerate(_listed(name, values))
+    return tuple(MenuItem.of(f"{name}[{place}]", table) for place, table in tables)
 
 
 def _texts(name: str, values: object) -> tuple[str, ...] | None:

@@ -20,11 +20,12 @@ from fedsel.device._policy import Reason, Refused
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""
-VERSION = 4
+VERSION = 5
 """The version of both files."""
-EXACT_VERSION, STATED_VERSION, SEALED_VERSION = 1, 3, 4
+EXACT_VERSION, STATED_VERSION, SEALED_VERSION, LIMITS_VERSION = 1, 3, 4, 5
 """The last version that kept the exact sum of all charges, however long; the first that keeps
-purposes; the first that keeps all lifetimes, and whose head covers them and the runs."""
+purposes; the first that keeps all lifetimes, and whose head covers them and the runs; the first
+that keeps all limits in their place, and the times that the owner has confirmed."""
 LEDGER_NAME, WITNESS_NAME = "ledger.sqlite", "witness.sqlite"
 GENESIS = bytes(32)
 """The chain before the first report."""
@@ -46,8 +47,21 @@ _LIFETIMES = (
     "CREATE TABLE lifetimes (number INTEGER PRIMARY KEY, lifetime TEXT NOT NULL, time INTEGER, "
     "reports INTEGER NOT NULL, allowed_by TEXT NOT NULL)"
 )
-_ADDED = ((STATED_VERSION, _PURPOSES), (SEALED_VERSION, _LIFETIMES))
-"""Tables of the ledger that came later, and with which version."""
+_LIMITS = (
+    "CREATE TABLE limits (number INTEGER PRIMARY KEY, limits TEXT NOT NULL, time INTEGER, "
+    "reports INTEGER NOT NULL, allowed_by TEXT NOT NULL)"
+)
+_CLOCKS = (
+    "CREATE TABLE clocks (number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "
+    "reports INTEGER NOT NULL, allowed_by TEXT NOT NULL)"
+)
+_LATER = (
+    (STATED_VERSION, VERSION, _PURPOSES),
+    (SEALED_VERSION, SEALED_VERSION, _LIFETIMES),
+    (LIMITS_VERSION, VERSION, _LIMITS),
+    (LIMITS_VERSION, VERSION, _CLOCKS),
+)
+"""Tables of the ledger that came later, with their first version and their last."""
 _WITNESS_TABLES = (
     "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), identity BLOB NOT NULL, "
     "reports INTEGER NOT NULL, head BLOB NOT NULL)",
@@ -72,6 +86,7 @@ class Fault(Enum):
     UNREADABLE = "the ledger cannot be read: no permission, or the disk is failing"
     UNWRITABLE = "the ledger cannot be written: read-only, or the disk is full or failing"
     LIFETIME = "the lifetime of the policy is above the lifetime of the ledger"
+    LIMITS = "the policy allows more than the limits of the ledger"
 
 
 class LedgerError(Refused):
@@ -144,13 +159,16 @@ def check_files(connection: sqlite3.Connection) -> int:
 
 
 def _ledger_tables(version: int = VERSION) -> tuple[str, ...]:
-    return (*_LEDGER_TABLES, *(table for since, table in _ADDED if since <= version))
+    later = (table for since, until, table in _LATER if since <= version <= until)
+    return (*_LEDGER_TABLES, *later)
 
 
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
     """Add what the files of an earlier version lack, and mark both as ours of today."""
-    for since, table in _ADDED:
-        if since > version:
+    if version == SEALED_VERSION:
+        connection.execute("DROP TABLE main.lifetimes")
+    for since, until, table in _LATER:
+        if since > version and until == VERSION:
             connection.execute(table)  # in the first of the two files, "main"
     for name in ("main", "witness"):
         connection.execute(f"PRAGMA {name}.user_version = {VERSION}")
@@ -186,10 +204,12 @@ def fault_of(error: sqlite3.Error) -> Fault:
     return Fault.UNWRITABLE
 
 
-def create(store: Path, witness: Path, lifetime: Sequence[object], head: bytes) -> None:
+def create(
+    store: Path, witness: Path, lifetime: str, limits: Sequence[object], head: bytes
+) -> None:
     """Create a store where there is none; its folder appears whole or not at all.
 
-    ``lifetime`` is the first row of that table.
+    ``limits`` is the first row of that table.
     """
     apart = witness.parent != store
     if (store.exists() and any(store.iterdir())) or (apart and witness.exists()):
@@ -202,8 +222,8 @@ def create(store: Path, witness: Path, lifetime: Sequence[object], head: bytes) 
         _write(
             scratch / LEDGER_NAME,
             _ledger_tables(),
-            ("INSERT INTO state VALUES (1, ?, ?, 0, '0', ?)", (identity, lifetime[1], head)),
-            ("INSERT INTO lifetimes VALUES (?, ?, ?, ?, ?)", lifetime),
+            ("INSERT INTO state VALUES (1, ?, ?, 0, '0', ?)", (identity, lifetime, head)),
+            ("INSERT INTO limits VALUES (?, ?, ?, ?, ?)", limits),
         )
         _write(
             scratch / WITNESS_NAME,

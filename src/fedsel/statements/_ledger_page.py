@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from fedsel._internal.display import printable
-from fedsel.device import History, Intent
+from fedsel.device import History, Intent, Limits
 from fedsel.pages import Cell, Section, Table
 from fedsel.statements._ledgers import Device, LedgerReport, RunOnDevices, moment
 from fedsel.statements._meaning import Document, exactly, in_percent, meaning, meaning_section
@@ -82,7 +82,8 @@ def _overview(report: LedgerReport) -> Section:
         if history is None:
             rows.append((label, "NOT READ", *[None] * 6))
             continue
-        spent = (_amount(x) for x in (history.spent, history.left, history.lifetime))
+        amounts = (history.spent, _left(device), history.lifetime)
+        spent = ("none" if x is None else _amount(x) for x in amounts)
         last = max((entry.time for entry in history.entries), default=None)
         sent = (len(history.entries), None if last is None else _when(last))
         rows.append((label, "read", *spent, *sent, in_percent(history.spent)))
@@ -166,26 +167,39 @@ def device_section(device: Device, place: int = 1, most_rows: int | None = None)
         facts={
             **({"store": printable(device.store)} if device.store else {}),
             "ε spent": exactly(history.spent),
-            "ε left": exactly(history.left),
-            "lifetime ε": exactly(history.lifetime),
+            "ε left": exactly(_left(device)),
+            "lifetime ε": "none" if history.lifetime is None else exactly(history.lifetime),
             "certainty so far": f"at most {in_percent(history.spent)}, from an even prior",
-            "certainty in the end": f"at most {in_percent(history.lifetime)}, if all is spent",
+            "certainty in the end": "without a bound, window after window"
+            if history.lifetime is None
+            else f"at most {in_percent(history.lifetime)}, if all is spent",
         },
-        text=() if device.runs else ("No report has left this device.",),
+        text=(
+            *(() if device.runs else ("No report has left this device.",)),
+            *_renewed(history),
+        ),
         tables=_device_tables(device, history, most_rows),
     )
 
 
 def _device_tables(device: Device, history: History, most: int | None) -> tuple[Table, ...]:
-    lifetimes = tuple(
+    limits: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            _amount(one.epsilon),
-            "before changes were recorded" if one.time is None else _when(one.time),
-            one.reports,
+            *(str(one.limit), _amount(one.held), _amount(one.left), _amount(one.ever)),
+            f"{_amount(one.renewals[0][1])} on {_when(one.renewals[0][0])}"
+            if one.renewals
+            else None,
+        )
+        for one in device.standings
+    )
+    changes = tuple(
+        (
+            *("; ".join(map(str, one.limits)), _since(one.time), one.reports),
             one.by or "–",
         )
-        for one in history.lifetimes
+        for one in history.changes
     )
+    confirmed = tuple((_when(one.time), one.reports, one.by) for one in history.confirmations)
     runs: tuple[tuple[Cell, ...], ...] = tuple(
         (*_run_cells(run), run.reports, _amount(run.most_epsilon)) for run in device.runs
     )
@@ -200,9 +214,19 @@ def _device_tables(device: Device, history: History, most: int | None) -> tuple[
     note = f"The {left_out} reports before these are in the JSON of the same command."
     tables = (
         Table(
-            "Every lifetime that this ledger has had",
-            ("lifetime ε", "since", "after reports", "raised by"),
-            lifetimes if len(lifetimes) > 1 else (),
+            "Its limits, what they count, and what they give back",
+            ("limit", "ε counted now", "ε left", "ε ever", "next given back"),
+            () if all(limit.is_lifetime for limit in history.limits) else limits,
+        ),
+        Table(
+            "All limits that this ledger has had",
+            ("limits", "since", "after reports", "allowed by"),
+            changes if len(changes) > 1 else (),
+        ),
+        Table(
+            "Times of its clock that its owner has confirmed",
+            ("time", "after reports", "confirmed by"),
+            confirmed,
         ),
         Table("Runs, with what they have cost", (*_RUN_COLUMNS, "reports", "ε"), runs),
         Table(
@@ -235,12 +259,40 @@ def _stated(name: str, intents: Sequence[Intent]) -> str:
 
 
 def _raised(history: History | None) -> tuple[str, ...]:
-    """A sentence for each time that the lifetime was raised."""
+    """A sentence for each time that more was allowed."""
     return tuple(
-        f"Its lifetime was raised from ε = {_decimal(old.epsilon)} to {_decimal(new.epsilon)} on"
-        f" {_when(new.time or 0)}, after {new.reports} reports, by {new.by}."
+        f"It was allowed more on {_when(new.time or 0)}, after {new.reports} reports, by {new.by}:"
+        f" {_listed(new)}, in place of {_listed(old)}."
         for old, new in (history.raises if history else ())
     )
+
+
+def _listed(limits: Limits) -> str:
+    return ", ".join(map(str, limits.limits))
+
+
+def _renewed(history: History) -> tuple[str, ...]:
+    """What a renewing budget does not promise, where there is one."""
+    if all(limit.seconds is None for limit in history.limits):
+        return ()
+    bound = "" if history.lifetime is None else " The lifetime bounds that sum for good."
+    return (
+        "A budget that is renewed limits each interval of its length, not all of them together: the"
+        " reports of many intervals add up. Against somebody who keeps all reports, the guarantee"
+        f" is the sum of all that was ever spent, ε = {_decimal(history.spent)} so far.{bound}",
+    )
+
+
+def _left(device: Device) -> Fraction:
+    """What a report may cost, whatever it states."""
+    return min(
+        (one.left for one in device.standings if one.limit.concerns(Intent())),
+        default=Fraction(0),
+    )
+
+
+def _since(time: int | None) -> str:
+    return "before changes were recorded" if time is None else _when(time)
 
 
 def _decimal(amount: Fraction) -> str:

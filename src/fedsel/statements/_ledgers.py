@@ -17,7 +17,16 @@ from typing import Any, final
 
 from fedsel._internal.display import printable
 from fedsel._internal.progress import note
-from fedsel.device import Entry, Fault, History, Intent, Ledger, LedgerError
+from fedsel.device import (
+    Entry,
+    Fault,
+    History,
+    Intent,
+    Ledger,
+    LedgerError,
+    Limit,
+    Standing,
+)
 from fedsel.errors import InvalidArgument
 from fedsel.statements._meaning import EXAMPLES, Document, Statement, certainty, numbers
 
@@ -84,13 +93,15 @@ class Device:
     """One store: what its ledger says, or the ``fault`` for which it could not be read.
 
     ``copy_of`` names a store before it in the report that is the same ledger: a copied store
-    spends the lifetime of the first once more.
+    spends the lifetime of the first once more. ``read_at`` is when it was read (seconds since
+    1970; None: now).
     """
 
     store: str
     history: History | None = None
     fault: Fault | None = None
     copy_of: str | None = None
+    read_at: float | None = None
 
     @property
     def name(self) -> str:
@@ -101,6 +112,12 @@ class Device:
     def runs(self) -> tuple[RunOnDevices, ...]:
         """Its runs, in the order of their first reports."""
         return _runs([self])
+
+    @cached_property
+    def standings(self) -> tuple[Standing, ...]:
+        """What each of its limits counts when it was read, and what it gives back when."""
+        now = datetime.now(UTC).timestamp() if self.read_at is None else self.read_at
+        return () if self.history is None else self.history.standings(now)
 
     def to_dict(self) -> dict[str, Any]:
         """The device as JSON holds it: an ε is an exact fraction and the nearest number."""
@@ -116,10 +133,10 @@ class Device:
             return found
         return {
             **found,
-            "certainty_lifetime": certainty(history.lifetime),
+            "certainty_lifetime": None if history.lifetime is None else certainty(history.lifetime),
             "certainty_spent": certainty(history.spent),
             "runs": [run.to_dict() for run in self.runs],
-            **_as_json(history, lambda entry: {"bytes": len(entry.report)}),
+            **_as_json(self, history, lambda entry: {"bytes": len(entry.report)}),
         }
 
 
@@ -148,23 +165,41 @@ def with_contents(history: History) -> dict[str, Any]:
             "report": entry.report.hex(),
         }
 
-    return _as_json(history, more)
+    return _as_json(Device("", history), history, more)
 
 
-def _as_json(history: History, more: Callable[[Entry], dict[str, Any]]) -> dict[str, Any]:
-    """What a ledger has spent, on which lifetimes (the last is the present one) and reports."""
+def _as_json(
+    device: Device, history: History, more: Callable[[Entry], dict[str, Any]]
+) -> dict[str, Any]:
+    """What a ledger has spent, within which limits, all that it has had, and its reports."""
     return {
         **numbers("lifetime", history.lifetime),
         **numbers("spent", history.spent),
         **numbers("left", history.left),
-        "lifetimes": [
+        "limits": [
             {
-                **numbers("epsilon", one.epsilon),
+                **_limit(one.limit),
+                **numbers("held", one.held),
+                **numbers("left", one.left),
+                **numbers("ever", one.ever),
+                "renewals": [
+                    {"at": moment(at), **numbers("epsilon", back)} for at, back in one.renewals
+                ],
+            }
+            for one in device.standings
+        ],
+        "changes": [
+            {
+                "limits": [_limit(limit) for limit in one.limits],
                 "since": None if one.time is None else moment(one.time),
                 "after_reports": one.reports,
-                "raised_by": one.by or None,
+                "allowed_by": one.by or None,
             }
-            for one in history.lifetimes
+            for one in history.changes
+        ],
+        "confirmations": [
+            {"time": moment(one.time), "after_reports": one.reports, "by": one.by}
+            for one in history.confirmations
         ],
         "reports": [
             {
@@ -179,6 +214,10 @@ def _as_json(history: History, more: Callable[[Entry], dict[str, Any]]) -> dict[
             for entry in history.entries
         ],
     }
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    return {**vars(limit), **numbers("epsilon", limit.epsilon)}
 
 
 def moment(seconds: int) -> str:
@@ -267,17 +306,17 @@ def inspect_ledgers(
     if witness is not None and len(paths) > 1 and NAME_IN_WITNESS not in witness:
         allowed = f"a path with {NAME_IN_WITNESS} in it: there are {len(paths)} stores"
         raise InvalidArgument("witness", witness, allowed)
+    now = datetime.now(UTC).timestamp() if made is None else made
     devices: list[Device] = []
     first: dict[bytes, str] = {}
     with note("reading ledgers", len(paths)) as advance:
         for path in paths:
-            device = _inspected(path, witness)
+            device = replace(_inspected(path, witness), read_at=now)
             if device.history and device.history.identity:
                 original = first.setdefault(device.history.identity, device.store)
                 device = replace(device, copy_of=None if original == device.store else original)
             devices.append(device)
             advance(1)
-    now = datetime.now(UTC).timestamp() if made is None else made
     return LedgerReport(tuple(devices), int(now))
 
 

@@ -109,12 +109,14 @@ def exactly(amount: Fraction) -> str:
     return number if number == str(amount) else f"{number} = {amount} exactly"
 
 
-def numbers(name: str, exact: Fraction) -> dict[str, Any]:
-    """An ε for JSON.
+def numbers(name: str, exact: Fraction | None) -> dict[str, Any]:
+    """An ε for JSON; None where there is none.
 
     >>> numbers("spent", Fraction(2, 5))
     {'spent': 0.4, 'spent_exact': '2/5'}
     """
+    if exact is None:
+        return {name: None, f"{name}_exact": None}
     return {name: float(exact), f"{name}_exact": str(exact)}
 
 

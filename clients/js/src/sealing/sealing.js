@@ -10,6 +10,8 @@
 
 import { joined, sha256 } from "../hash.js";
 
+/** What sealing adds to a report: version, tag, encapsulated key, authentication tag. */
+export const ADDED_BYTES = 1 + 32 + 32 + 16;
 const LABEL = "fedsel sealed report 1";
 const CURVE = { name: "X25519" };
 const KEM = 0x0020;

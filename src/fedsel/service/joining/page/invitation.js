@@ -2,12 +2,26 @@
 
 /** The token in the link's fragment, which browsers never send; empty if it has none. */
 export function tokenOfLink() {
-  return new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
+  const fragment = fragmentOfLink();
+  return fragment.get("invitation") ?? fragment.get("token") ?? "";
 }
 
-/** Take the token out of the address bar, once it is kept. */
-export function hideToken() {
-  if (tokenOfLink()) history.replaceState(null, "", location.pathname);
+/** The keys in the link's fragment. */
+export function keysOfLink() {
+  const fragment = fragmentOfLink();
+  return {
+    serverKey: fragment.get("server-key") ?? undefined,
+    signingKey: fragment.get("signing-key") ?? undefined,
+  };
+}
+
+/** Take token and keys out of the address bar, once they are kept. */
+export function hideFragment() {
+  if (location.hash) history.replaceState(null, "", location.pathname);
+}
+
+function fragmentOfLink() {
+  return new URLSearchParams(location.hash.slice(1));
 }
 
 /** A name for an open task: 128 random bits. */

@@ -6,9 +6,11 @@
 
 import { Ledger } from "./client/device/ledger.js";
 import { BrowserStore, Client, ENDINGS, LedgerError, Session } from "./client/index.js";
+import { ADDED_BYTES } from "./client/sealing/sealing.js";
 import { chooseData } from "./choosing.js";
-import { hideToken, randomName, tokenOfLink, wrongWith } from "./invitation.js";
+import { hideFragment, randomName, tokenOfLink, wrongWith } from "./invitation.js";
 import { kept } from "./keeping.js";
+import { Keys, showGuarantee } from "./keys.js";
 import { Limits } from "./limits.js";
 import { exactly } from "./meaning.js";
 import { ModelView } from "./model.js";
@@ -61,12 +63,13 @@ class Page {
   #ledger = "none";
 
   /** @param {import("./client/wire/contract.js").Announcement} task @param {import("./client/facts.js").Facts} facts
-   * @param {BrowserStore} store @param {ModelView} model */
-  constructor(task, facts, store, model) {
+   * @param {BrowserStore} store @param {ModelView} model @param {Keys} keys */
+  constructor(task, facts, store, model, keys) {
     this.task = task;
     this.store = store;
     this.model = model;
-    this.limits = new Limits(facts);
+    this.keys = keys;
+    this.limits = new Limits(facts, keys);
   }
 
   async begin() {
@@ -87,11 +90,10 @@ class Page {
     });
     byId("send-now").addEventListener("click", () => void this.#takePart(null));
     byId("stop").addEventListener("click", () => this.#work?.abort());
-    byId("anew-yes").addEventListener("change", () => this.#enable());
-    addEventListener(
-      "hashchange",
-      () => (byId("token").value = tokenOfLink() || byId("token").value),
-    );
+    for (const id of ["anew-yes", "keys-yes"]) {
+      byId(id).addEventListener("change", () => this.#enable());
+    }
+    addEventListener("hashchange", () => location.reload()); // another link is another invitation
     void watchTabs(
       () => this.#work !== null,
       (busy) => {
@@ -121,7 +123,7 @@ class Page {
       const history = await historyOf(store);
       this.#ledger = "there";
       showLedger(history);
-      showReports(history, task.run, outcomes);
+      showReports(history, task, outcomes);
       const waiting = history.entries.filter((e) => e.run === task.run && !outcomes[e.round]);
       byId("send-now").hidden = !waiting.length || this.#work !== null || this.#busy;
       await this.#tellStorage();
@@ -152,7 +154,7 @@ class Page {
     }
     const agreed = !anew || byId("anew-yes").checked;
     const free = this.#ledger !== "broken" && !this.#busy && this.#work === null;
-    byId("go").disabled = !(this.#records !== null && agreed && free);
+    byId("go").disabled = !(this.#records !== null && agreed && this.keys.agreed && free);
     byId("go").hidden = this.#work !== null;
     byId("stop").hidden = this.#work === null;
     for (const field of byId("form").querySelectorAll("input, select")) {
@@ -161,7 +163,7 @@ class Page {
     if (this.#busy) said("Another tab of this browser is taking part.");
     else if (this.#work) said("");
     else if (this.#records === null) said("Choose your data first.");
-    else if (!agreed) said("Tick the box above to begin.");
+    else if (!(agreed && this.keys.agreed)) said("Tick the box above to begin.");
     else said("Ready. Nothing leaves before you press the button.");
   }
 
@@ -216,11 +218,12 @@ class Page {
     await kept("ledger", { created: true });
     await kept(task.run, {
       token,
+      ...this.keys.kept,
       ...this.limits.written,
       outcomes: own.outcomes ?? {},
     });
     byId("token").value = token;
-    hideToken();
+    hideFragment();
     state("Taking part …");
     await this.#look();
     const view = new RunView(this.model);
@@ -276,10 +279,9 @@ class Page {
  * @param {string} [detail] */
 function ended(ending, detail) {
   const words = ENDED[/** @type {keyof typeof ENDED} */ (ending)];
-  return (
-    words ??
-    `Stopped: ${detail || ENDINGS[/** @type {keyof typeof ENDINGS} */ (ending)]}. Nothing more was spent.`
-  );
+  if (words) return words;
+  const why = detail || ENDINGS[/** @type {keyof typeof ENDINGS} */ (ending)];
+  return `Stopped: ${why}${why.endsWith("?") ? "" : "."} Nothing more was spent.`;
 }
 
 /** What a ledger says, without changing anything. @param {BrowserStore} store */
@@ -293,7 +295,7 @@ async function showPast(task, store) {
   if (!(await store.exists())) return;
   const history = await historyOf(store);
   showLedger(history);
-  showReports(history, task.run, (await kept(task.run)).outcomes ?? {});
+  showReports(history, task, (await kept(task.run)).outcomes ?? {});
   byId("storage").textContent = "";
 }
 
@@ -322,14 +324,15 @@ function showAsked(task, facts) {
   byId("purpose").textContent = purpose || "The service does not say what the model is for.";
   if (facts === null)
     return showFacts(byId("asked"), [["Who gets the model", receives || "not said"]]);
-  const { recipient, reportBytes, epochs, charge, solution, dim } = facts;
+  const { recipient, epochs, charge, solution, dim } = facts;
+  const sealed = task.shuffle !== null;
+  if (task.shuffle !== null) showGuarantee(task.shuffle, facts);
+  const bytes = `${facts.reportBytes + (sealed ? ADDED_BYTES : 0)}${sealed ? " sealed" : ""} bytes`;
   showFacts(byId("asked"), [
     ["Who gets the model", recipient || "not said"],
     [
       "Asked of you",
-      epochs === 1
-        ? `one report of ${reportBytes} bytes`
-        : `${epochs} reports of ${reportBytes} bytes, one an epoch`,
+      epochs === 1 ? `one report of ${bytes}` : `${epochs} reports of ${bytes}, one an epoch`,
     ],
     ["ε of each", exactly(charge)],
     ["ε in all", exactly(charge.times(BigInt(epochs)))],
@@ -340,7 +343,10 @@ function showAsked(task, facts) {
 async function main() {
   const tell = (/** @type {import("./client/joining/session.js").Event} */ { kind }) =>
     kind === "waiting" && trouble("The service cannot be reached. Trying again …");
-  const offer = await new Session(ADDRESS, { patience: Infinity, tell }).offer();
+  const offer = await new Session(ADDRESS, {
+    patience: Infinity,
+    tell,
+  }).offer();
   const { task, request: facts } = offer;
   trouble("");
   showAsked(task, facts);
@@ -366,7 +372,10 @@ async function main() {
     trouble("This page must come by https, or from this machine: it needs locks between tabs.");
     return;
   }
-  await new Page(task, facts, new BrowserStore(), model).begin();
+  const keys = new Keys(task.shuffle, await kept(task.run));
+  const objection = await keys.objection();
+  if (objection) return trouble(objection);
+  await new Page(task, facts, new BrowserStore(), model, keys).begin();
 }
 
 main().catch((error) => {

@@ -1,7 +1,9 @@
-/** What the page keeps beside the ledger, in IndexedDB: invitation, limits, what has arrived.
+/** What the page keeps beside the ledger, in IndexedDB: invitation, keys, limits, what has arrived.
  *
  * @typedef {object} Kept of a run
  * @property {string} [token]
+ * @property {string} [serverKey]
+ * @property {string} [signingKey]
  * @property {string} [lifetime]
  * @property {string} [perReport]
  * @property {Record<string, string>} [outcomes] of reports, by their rounds

@@ -14,13 +14,16 @@ const LEAST_SECONDS = 1;
 
 export class Limits {
   #facts;
+  #keys;
   #spent = new Fraction(0n);
   /** The total that the ledger allows; null where there is none. @type {Fraction | null} */
   #allowed = null;
 
-  /** @param {import("./client/facts.js").Facts} facts of the request, checked and computed here */
-  constructor(facts) {
+  /** @param {import("./client/facts.js").Facts} facts of the request, checked and computed here
+   * @param {import("./keys.js").Keys} keys */
+  constructor(facts, keys) {
     this.#facts = facts;
+    this.#keys = keys;
     for (const id of ["lifetime", "per-report"]) {
       byId(id).addEventListener("input", () => this.tell());
     }
@@ -77,6 +80,7 @@ export class Limits {
         least_seconds: LEAST_SECONDS,
         purposes: purpose ? [purpose] : null,
         recipients: recipient ? [recipient] : null,
+        ...this.#keys.policy,
       });
     } catch (error) {
       if (!(error instanceof InvalidArgument)) throw error;

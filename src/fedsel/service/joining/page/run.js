@@ -1,5 +1,6 @@
 /** The open round and the model, as the service publishes them. */
 
+import { showWaiting } from "./keys.js";
 import { getJson } from "./service.js";
 import { byId } from "./show.js";
 
@@ -18,9 +19,11 @@ export class RunView {
     const now = await getJson("rounds/open");
     if (now === null) return false;
     showRound(now);
-    if (now.model !== this.#etag) {
+    showWaiting(now);
+    const etag = now.model ?? `of round ${now.round}`; // a relay does not know the model
+    if (etag !== this.#etag) {
       this.#model = await getJson("model.json");
-      if (this.#model !== null) this.#etag = now.model;
+      if (this.#model !== null) this.#etag = etag;
     }
     return now.finished;
   }

@@ -1,5 +1,7 @@
 /** How things are shown: elements made of text alone, never of markup. */
 
+import { toHex } from "./client/hash.js";
+import { ADDED_BYTES } from "./client/sealing/sealing.js";
 import { exactly } from "./meaning.js";
 
 /** How many reports are shown at once. */
@@ -38,11 +40,10 @@ export function showFacts(list, facts) {
   );
 }
 
-/** Bytes for people: two digits each, eight of them together. @param {Uint8Array} bytes */
-function hex(bytes) {
-  const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0"));
-  const groups = Array.from({ length: Math.ceil(digits.length / 8) }, (_, i) =>
-    element("span", {}, digits.slice(8 * i, 8 * i + 8).join("\u00a0")),
+/** Digits of bytes for people: two of each, eight bytes together. @param {string} digits */
+export function grouped(digits) {
+  const groups = (digits.match(/.{1,16}/g) ?? []).map((group) =>
+    element("span", {}, group.replace(/..(?=.)/g, "$&\u00a0")),
   );
   return groups.flatMap((group, i) => (i ? [" ", group] : [group]));
 }
@@ -50,30 +51,34 @@ function hex(bytes) {
 /** What became of a report, in words. @type {Record<string, string>} */
 const OUTCOMES = {
   accepted: "arrived, and counts",
+  sealed: "is with the relay, and counts once its round is released",
   late: "came after its round was over: it does not count, but is paid for",
   conflict: "the service holds another report in its place: it does not count, but is paid for",
   "": "charged, and not known to have arrived",
 };
 
-/** @param {any} entry of the ledger @param {string} outcome */
-function reportItem({ round, epoch, time, charge, report }, outcome) {
+/** @param {any} entry of the ledger @param {string} outcome @param {boolean} sealed */
+function reportItem({ round, epoch, time, charge, report }, outcome, sealed) {
+  const words = OUTCOMES[sealed && outcome === "accepted" ? "sealed" : outcome];
   const when = new Date(1000 * time);
   const place = `Round ${round + 1}, epoch ${epoch + 1}, ε = ${exactly(charge)}, `;
   const shown = element("time", { datetime: when.toISOString() }, when.toLocaleString());
   return element(
     "li",
     { "data-outcome": outcome || "waiting" },
-    element("code", { class: "bytes" }, ...hex(report)),
-    element("p", { class: "note" }, place, shown, `: ${OUTCOMES[outcome]}.`),
+    element("code", { class: "bytes" }, ...grouped(toHex(report))),
+    element("p", { class: "note" }, place, shown, `: ${words}.`),
   );
 }
 
-/** The reports of a run, the latest first. @param {any} history @param {string} run
+/** The reports of a run, the latest first. @param {any} history
+ * @param {import("./client/wire/contract.js").Announcement} task
  * @param {Record<string, string>} outcomes */
-export function showReports(history, run, outcomes) {
+export function showReports(history, { run, shuffle }, outcomes) {
+  const sealed = shuffle !== null;
   const own = history.entries.filter((/** @type {any} */ entry) => entry.run === run).reverse();
   const items = own.map((/** @type {any} */ entry) =>
-    reportItem(entry, outcomes[entry.round] ?? ""),
+    reportItem(entry, outcomes[entry.round] ?? "", sealed),
   );
   const [latest, earlier] = [items.slice(0, LATEST), items.slice(LATEST)];
   const words = `${earlier.length} earlier`;
@@ -83,15 +88,18 @@ export function showReports(history, run, outcomes) {
   byId("reports").replaceChildren(...latest, ...(earlier.length ? [element("li", {}, rest)] : []));
   const sent = own.filter((/** @type {any} */ { round }) => outcomes[round]);
   const bytes = sent.reduce(
-    (/** @type {number} */ sum, /** @type {any} */ e) => sum + e.report.length,
+    (/** @type {number} */ sum, /** @type {any} */ e) =>
+      sum + e.report.length + (sealed ? ADDED_BYTES : 0),
     0,
   );
   const plural = sent.length === 1 ? "this report" : `these ${sent.length} reports`;
   const unsure = own.length - sent.length;
   const all = unsure ? "" : " They are all that left.";
-  const known = sent.length
-    ? `${bytes} bytes: ${plural}, with your invitation.${all} The service also sees your network address, and when.`
-    : "";
+  const seen = sealed
+    ? " The relay also sees your network address, and when; it cannot open what is sealed. The service can, and sees neither of these, nor your invitation."
+    : " The service also sees your network address, and when.";
+  const how = sealed ? `${plural}, sealed for the service` : plural;
+  const known = sent.length ? `${bytes} bytes: ${how}, with your invitation.${all}${seen}` : "";
   byId("left-words").textContent = unsure
     ? `${known} ${unsure === 1 ? "One report is" : `${unsure} reports are`} charged and may have left: the service has not said that it has arrived.`.trim()
     : known || "Nothing yet.";
@@ -208,7 +216,12 @@ function bar(size, most, zero = 50) {
   const length = most > 0 ? ((100 - zero) * Math.abs(size)) / most : 0;
   return drawn(
     "svg",
-    { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true", class: "bar" },
+    {
+      viewBox: "0 0 100 10",
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+      class: "bar",
+    },
     drawn("rect", {
       ...{ x: size < 0 ? zero - length : zero, y: 1, width: length, height: 8 },
       class: size < 0 ? "minus" : "plus",
