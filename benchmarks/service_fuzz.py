@@ -132,7 +132,7 @@ async def bodies(count: int, folder: str) -> Counter[str]:
                 print(f"{start:,} of {count:,}", file=sys.stderr)
         kept = service.collector
         await asyncio.sleep(0.5)
-        seen["in the database"] = kept.place.counts.accepted
+        seen["in the database"] = kept.counts.accepted
     return seen
 
 

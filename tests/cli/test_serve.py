@@ -1,4 +1,4 @@
-"""``fedsel serve`` and ``fedsel invite`` as people run them."""
+"""``fedsel serve`` and ``fedsel relay`` as people run them."""
 
 import json
 import signal
@@ -10,11 +10,14 @@ import pytest
 
 from fedsel.cli import serve
 from fedsel.service import Task
+from fedsel.service.relay import RelayConfig
 from tests.cli.support import run_here
+from tests.service.relay.support import sealed_for
 from tests.service.support import (
     Http,
     ServiceProcess,
     reports_for,
+    wait_until,
 )
 from tests.service.test_running import TASK
 
@@ -57,21 +60,6 @@ def test_one_command_serves_and_ends_cleanly(task_file, quick_path, number):
     assert "127.0.0.1" not in everything
 
 
-def test_invitations_as_links(task_file):
-    """The token is in the fragment, which browsers do not send."""
-    lines = run_here("invite", task_file, "--count", 2, "--links", "https://learn.example/")
-    links = lines.stdout.split()
-    assert len(set(links)) == 2
-    assert all(link.startswith("https://learn.example/join#token=ey") for link in links)
-    below = run_here("invite", task_file, "--links", "https://learn.example/some/where/").stdout
-    assert below.startswith("https://learn.example/some/where/join#token=ey")
-    for wrong in ("learn.example", "ftp://learn.example", "https://a/b c", "https://a?b=c"):
-        refused = run_here("invite", task_file, "--links", wrong, status=2).stderr
-        assert "--links" in refused
-    refused = run_here("invite", task_file, "--gateway", "--links", "https://a", status=2)
-    assert "omitted with --gateway" in refused.stderr
-
-
 def test_wrong_tasks_and_options_are_named(task_file, quick_path):
     for change, named in (
         ("epsilon = 2", "epsilon in trial.toml = -1: must be a number > 0"),
@@ -95,6 +83,63 @@ def test_wrong_tasks_and_options_are_named(task_file, quick_path):
         assert "SECRET" not in error
     nowhere = ("--store", "postgresql://x@/y?host=/no/where")
     assert "the store cannot be used" in run_here("serve", task_file, *nowhere, status=1).stderr
+
+
+SHUFFLED = TASK.replace("reports = 3", "reports = 4") + "shuffle = { n_min = 3 }\n"
+
+
+def test_a_relay_is_started_as_a_service_is(quick_path):
+    task_file, relay_file = quick_path / "trial.toml", quick_path / "relay.toml"
+    task_file.write_text(SHUFFLED)
+    address = "http://127.0.0.1:9"
+    run_here("invite", task_file, "--relay", address, "--out", relay_file)
+    with ServiceProcess(task_file, quick_path / "trial.store") as service:
+        relay_file.write_text(relay_file.read_text().replace(address, service.address))
+        tokens = run_here("invite", relay_file, "--count", 4).stdout.split()
+        with ServiceProcess(relay_file, quick_path / "relay.store", command="relay") as relay:
+            client = Http(relay.address)
+            wait_until(lambda: client.ask("GET", "/readyz")[0] == 200)
+            key = RelayConfig.load(relay_file).server_key
+            rows = sealed_for(client.get("/v1/rounds/open/request"), key, 4)
+            for row, token in zip(rows, tokens, strict=True):
+                assert client.send(row, token) == (200, "accepted")
+            wait_until(lambda: client.get("/v1/rounds/open")["round"] == 1)
+            client.close()
+            assert relay.stop() == 0
+            lines = [json.loads(line) for line in relay.errors.splitlines()]
+        assert service.stop() == 0
+    assert [line["event"] for line in lines] == [
+        "started", "round opened", "round released", "round delivered", "round opened", "stopped",
+    ]  # fmt: skip
+    everything = relay_file.read_text() + json.dumps(lines)
+    assert not any(token in everything for token in tokens)
+
+
+def test_serve_says_both_numbers_and_who_may_have_to_wait(quick_path):
+    task_file = quick_path / "trial.toml"
+    task_file.write_text(SHUFFLED)
+    with ServiceProcess(task_file, quick_path / "trial.store") as service:
+        said = "".join(iter(service.process.stdout.readline, "Ctrl-C ends it.\n"))
+    assert "ε = 2 against everybody; ε = " in said
+    assert "at least 3 honest reports" in said
+    assert "releases a round with at least 3 reports, or never" in said
+    assert "some round has to wait for its 4 reports is less than 1 in 1,000" in said
+    assert f"fedsel invite {task_file} --relay ADDRESS --out relay.toml" in said
+
+
+def test_wrong_rules_of_a_relay_are_named(task_file):
+    for rule, named in (
+        ("shuffle = { n_min = 1 }", "shuffle.n_min in trial.toml = 1: must be"),
+        ("shuffle = { n_min = 4 }", "close_after.reports in trial.toml = 3: must be at least"),
+        ("shuffle = { nmin = 3 }", "shuffle.nmin in trial.toml = 3: must be a known key"),
+        ("shuffle = 3", "shuffle in trial.toml = 3: must be a table with n_min, dishonest, delta"),
+        ("shuffle = { dishonest = 1 }", "shuffle.dishonest in trial.toml = 1: must be a share"),
+        ("shuffle = {}\ninvitations = 'open'", "invitations in trial.toml = 'open': must be"),
+    ):
+        task_file.write_text(TASK + rule + "\n")
+        assert named in run_here("serve", task_file, status=2).stderr, rule
+    task_file.write_text(TASK.replace("clients = 40", "clients = 4") + "shuffle = {}\n")
+    assert "clients in trial.toml = 4: must be" in run_here("serve", task_file, status=2).stderr
 
 
 @pytest.fixture

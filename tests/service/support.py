@@ -140,10 +140,18 @@ def certificate(folder):
 
 
 class ServiceProcess:
-    """``fedsel serve`` as a process of its own, which can be killed and started again."""
+    """``fedsel serve``, or relay, as a process which can be killed and started again."""
 
-    def __init__(self, task_file, store, *arguments, python=sys.executable, **environment):
-        self._command = [str(python), "-m", "fedsel", "serve", str(task_file)]
+    def __init__(
+        self,
+        task_file,
+        store,
+        *arguments,
+        python=sys.executable,
+        command="serve",
+        **environment,
+    ):
+        self._command = [str(python), "-m", "fedsel", command, str(task_file)]
         self._command += ["--store", str(store), *arguments]
         self._environment = {**os.environ, **environment}
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end

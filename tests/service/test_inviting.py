@@ -6,7 +6,8 @@ import jwt
 import pytest
 
 from fedsel.errors import InvalidArgument
-from fedsel.service.inviting import KEY_VARIABLE, Invitations, Participant
+from fedsel.service._store import KEY_VARIABLE
+from fedsel.service.inviting import Invitations, Participant
 
 KEY, RUN = bytes(range(32)), bytes(range(16))
 

@@ -14,10 +14,10 @@ from fedsel.preparation import Preparation
 from fedsel.preparation._given import LARGEST_SENT
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.service import Task
-from fedsel.service._collector import opened
 from fedsel.service._dashboard import task_facts
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import open_store
+from fedsel.service._training import opened
 from fedsel.simulation import Training
 from fedsel.wire import Announcement, Model, RecordPipeline, Schema
 from tests.service.support import FREE, running, task_of

@@ -203,7 +203,7 @@ def test_ready_as_long_as_one_run_is(quick_path, monkeypatch):
     from fedsel.service._collector import Collector
 
     down = {"a"}
-    available = property(lambda self: self.task.name not in down, lambda *_: None)
+    available = property(lambda self: self.run.name not in down, lambda *_: None)
     monkeypatch.setattr(Collector, "available", available, raising=False)
     with running_all([task_of(name="a"), task_of(name="b")], quick_path / "s") as (root, a, b):
         assert root.get("/readyz")["runs"] == {"a": False, "b": True}

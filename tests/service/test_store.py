@@ -13,8 +13,8 @@ from alembic.script import ScriptDirectory
 from fedsel.errors import InvalidArgument
 from fedsel.server import Counts
 from fedsel.service import _store
-from fedsel.service._collector import opened
 from fedsel.service._store import GatewayBatch, StoreUnavailable, open_store
+from fedsel.service._training import opened
 from fedsel.wire import ReportFormat
 from tests.service.support import running, task_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +19,7 @@ from fedsel.cli._terminal import JsonOption, print_json, say_error
 from fedsel.cli.ledger import print_history
 from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal
+from fedsel.wire._report import check_public_key
 
 if TYPE_CHECKING:
     from fedsel.device import History, Limit, Offer, Policy, Session, Standing
@@ -44,6 +45,14 @@ _LIFETIME = _option(
     _LIMITS,
 )
 _PER_REPORT = _option("With --lifetime: ε of one report at most.", "the lifetime", _LIMITS)
+_SERVER_KEY = _option(
+    "With --lifetime: the key of the service that reports are sealed for, behind a relay.",
+    panel=_WAY,
+)
+_SIGNING_KEY = _option(
+    "With --lifetime: the key by which the service signs what it asks, behind a relay.",
+    panel=_WAY,
+)
 _WITNESS = _option("The ledger's second file, best on another disk.", "in the store")
 _SEEN = "Your invitation; others on this machine can see it here."
 _TOKEN = _option(_SEEN, panel=_WAY, envvar="FEDSEL_TOKEN")
@@ -63,6 +72,8 @@ def join_command(
     per_report: Annotated[float | None, _PER_REPORT] = None,
     create: Annotated[bool, typer.Option("--create", help="Begin a ledger where none is.")] = False,
     witness: Annotated[Path | None, _WITNESS] = None,
+    server_key: Annotated[str | None, _SERVER_KEY] = None,
+    signing_key: Annotated[str | None, _SIGNING_KEY] = None,
     token: Annotated[str | None, _TOKEN] = None,
     token_file: Annotated[Path | None, _TOKEN_FILE] = None,
     ca: Annotated[Path | None, _CA] = None,
@@ -83,12 +94,8 @@ def join_command(
         limits = None if policy is None else Policy.load(policy)
     if limits is None and lifetime is None:
         raise InvalidArgument("--policy", None, "a file, unless you set --lifetime")
-    for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
-        if limits is not None and value is not None:
-            raise InvalidArgument(option, value, "omitted with --policy")
-    for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
-        if value is not None:
-            check_epsilon(option, value)
+    keys = {"server_key": server_key, "signing_key": signing_key}
+    _check_given({"lifetime": lifetime, "per_report": per_report, **keys}, limits)
     invitation = _invitation(token, token_file)
     most = limits.limits if limits else (Limit(decimal("--lifetime", lifetime)),)
     history = _history(store, witness, create, most)
@@ -105,7 +112,7 @@ def join_command(
         # Nor is anybody asked, or a ledger begun, for a wrong file.
         records.suited(offer.task.schema)
         if limits is None:
-            limits = _limits(offer, lifetime, per_report)
+            limits = _limits(offer, lifetime, per_report, keys)
         _show(offer, limits, history, session)
         if offer.request is not None and not yes and _is_asked():
             typer.confirm("Take part?", abort=True, err=True)
@@ -125,6 +132,20 @@ def join_command(
         typer.echo(printable(f"{counted(outcome.accepted, 'report')} accepted{late}; {told}"))
     if not outcome.regular:
         raise typer.Exit(1)
+
+
+def _check_given(options: Mapping[str, Any], limits: Policy | None) -> None:
+    """Refuse options in place of a policy beside one, and those that are no ε and no key."""
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is None:
+            continue
+        if limits is not None:
+            raise InvalidArgument(option, value, "omitted with --policy")
+        if name.endswith("key"):
+            check_public_key(option, value)
+        else:
+            check_epsilon(option, value)
 
 
 def _history(
@@ -167,7 +188,9 @@ def _invitation(token: str | None, file: Path | None) -> str | None:
     return lines[0]
 
 
-def _limits(offer: Offer, lifetime: float | None, per_report: float | None) -> Policy:
+def _limits(
+    offer: Offer, lifetime: float | None, per_report: float | None, keys: Mapping[str, str | None]
+) -> Policy:
     """The policy of two numbers: this solution and this d, at no more than they say."""
     from fedsel.device import Policy
 
@@ -177,6 +200,8 @@ def _limits(offer: Offer, lifetime: float | None, per_report: float | None) -> P
         per_report=(lifetime if per_report is None else per_report) or 0.0,
         solutions=[solution],
         dimensions=[1 if offer.task.schema is None else offer.task.schema.dim],
+        server_key=keys["server_key"],
+        signing_key=keys["signing_key"],
     )
 
 
@@ -219,6 +244,11 @@ def _show(offer: Offer, limits: Policy, history: History | None, session: Sessio
         )
         left = min(one.left for one in standings)
         enough = f", enough for {min(reports, int(left // price))} of them"
+        shuffle = offer.task.shuffle
+        if shuffle is not None:
+            say(f"  {shuffle.said(reports * price)}")
+            say(f"  {shuffle.condition}")
+            say("  A report is paid for when it leaves, and counts once its round is released.")
     lasting = "; ".join(_left(one) for one in standings)
     say(f"{policy}; {lasting}{enough}")
 

@@ -1,27 +1,26 @@
-"""``fedsel serve`` and ``fedsel invite``: a service that collects reports, and its invitations."""
+"""``fedsel serve`` and ``fedsel relay``: a service, and what stands between it and devices."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
 from fedsel._internal.display import counted
 from fedsel._internal.extras import needed
 from fedsel._internal.progress import show_progress
-from fedsel.cli._terminal import JsonOption, check_file, print_json, say_error
-from fedsel.errors import InvalidArgument, check_count
+from fedsel.cli._terminal import JsonOption, print_json, say_error
+from fedsel.errors import InvalidArgument
 from fedsel.server import CheckpointError
 
 if TYPE_CHECKING:
     from fedsel.service import Task
-    from fedsel.service.inviting import Kind
+    from fedsel.service._front import Served
+    from fedsel.service.relay import RelayConfig
     from fedsel.service.running import Serving
 
 SERVE_EXAMPLE = (
@@ -29,16 +28,28 @@ SERVE_EXAMPLE = (
     "fedsel serve task.toml --store postgresql://localhost/fedsel --workers 4 --host 0.0.0.0"
     "   ·   fedsel serve tasks/*.toml --store runs   ·   fedsel serve --demo"
 )
-INVITE_EXAMPLE = (
-    "Example: fedsel invite task.toml --count 100 --out tokens.txt   ·   "
-    "fedsel invite task.toml --links https://learn.example"
+RELAY_EXAMPLE = (
+    "Example: fedsel relay relay.toml   ·   "
+    "fedsel relay relay.toml --store postgresql://localhost/fedsel --workers 2 --host 0.0.0.0"
 )
 _DEMO = "Demo"
 _Option, _DemoOption = typer.Option, partial(typer.Option, rich_help_panel=_DEMO)
 _Task = partial(typer.Argument, metavar="TASK")
-_Store = typer.Option(
+STORE_OPTION = typer.Option(
     help="A folder for SQLite, or postgresql://…", show_default="TASK without .toml, + .store"
 )
+
+
+_Host = Annotated[str, _Option(help="The address to listen at.")]
+_Port = Annotated[int, _Option(help="Its port; 0 takes any that is free.")]
+_Workers = Annotated[int, _Option(help="Processes; more than 1 needs PostgreSQL.")]
+_Cert = Annotated[Path | None, _Option(help="A certificate (PEM), for https.", show_default="http")]
+_Key = Annotated[Path | None, _Option(help="Its private key (PEM).", show_default="none")]
+_Proxy = Annotated[
+    list[str] | None,
+    _Option(help="A proxy whose X-Forwarded-For is believed; repeatable.", show_default="none"),
+]
+_LogLevel = Annotated[str, _Option(help="debug, info, warning or error.")]
 
 
 def serve_command(
@@ -47,21 +58,14 @@ def serve_command(
         list[Path] | None,
         _Task(help="The task, a TOML file; several are served each at its own path."),
     ] = None,
-    store: Annotated[str | None, _Store] = None,
-    host: Annotated[str, _Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, _Option(help="Its port; 0 takes any that is free.")] = 8000,
-    workers: Annotated[int, _Option(help="Processes; more than 1 needs PostgreSQL.")] = 1,
-    tls_cert: Annotated[
-        Path | None, _Option(help="A certificate (PEM), for https.", show_default="http")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, _Option(help="Its private key (PEM).", show_default="none")
-    ] = None,
-    proxy: Annotated[
-        list[str] | None,
-        _Option(help="A proxy whose X-Forwarded-For is believed; repeatable.", show_default="none"),
-    ] = None,
-    log_level: Annotated[str, _Option(help="debug, info, warning or error.")] = "info",
+    store: Annotated[str | None, STORE_OPTION] = None,
+    host: _Host = "127.0.0.1",
+    port: _Port = 8000,
+    workers: _Workers = 1,
+    tls_cert: _Cert = None,
+    tls_key: _Key = None,
+    proxy: _Proxy = None,
+    log_level: _LogLevel = "info",
     demo: Annotated[
         bool,
         _DemoOption(
@@ -96,83 +100,56 @@ def serve_command(
         raise InvalidArgument("TASK", None, "a TOML file, unless you use --demo")
     with needed("service", "fedsel serve"):
         from fedsel.service import Task
-        from fedsel.service.running import Serving, serve
 
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise InvalidArgument("--log-level", log_level, "debug, info, warning or error")
     chosen = [Task.load(path) for path in task]
-    places = tuple(_place(path, store) for path in task)
-    serving = Serving(places, host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
-    show_progress(False)  # the log of a service is for programs
-    with _plain_failures():
-        serve(chosen, serving, lambda address: _say(chosen, address, serving, as_json))
+    about = (host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
+    serving = _serving(task, store, *about)
+    _serve(chosen, serving, lambda address: _say(chosen, address, serving, as_json))
 
 
-def invite_command(
-    task: Annotated[Path, _Task(help="The task, a TOML file.")],
-    store: Annotated[str | None, _Store] = None,
-    count: Annotated[int, _Option(help="How many invitations.")] = 1,
-    gateway: Annotated[
-        bool, _Option("--gateway", help="For gateways, which send many reports at a time.")
-    ] = False,
-    days: Annotated[
-        float | None, _Option(help="Valid for so many days.", show_default="no end")
-    ] = None,
-    links: Annotated[
-        str | None,
-        _Option(
-            metavar="ADDRESS",
-            help="Write links to the page of the service at this address, for people's browsers.",
-            show_default="tokens",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, _Option(help="A file to write them to.", show_default="print them")
-    ] = None,
+def relay_command(
+    relay: Annotated[
+        list[Path],
+        typer.Argument(metavar="RELAY", help="The settings of the relay, a TOML file; or several."),
+    ],
+    store: Annotated[str | None, STORE_OPTION] = None,
+    host: _Host = "127.0.0.1",
+    port: _Port = 8000,
+    workers: _Workers = 1,
+    tls_cert: _Cert = None,
+    tls_key: _Key = None,
+    proxy: _Proxy = None,
+    log_level: _LogLevel = "info",
     as_json: JsonOption = False,
 ) -> None:
-    """Write invitations: signed tokens, one a line, each good for one report a round.
+    """Stand between devices and a service: know who reports, and not what, until interrupted.
 
-    They are secrets: give each to one device. The service may be running meanwhile.
+    Devices send sealed reports; a round is released whole and shuffled, with n_min reports or
+    never. fedsel invite TASK --relay writes the settings. Started again, the relay goes on.
     """
-    with needed("service", "fedsel invite"):
-        from fedsel.service import Task
-        from fedsel.service.inviting import invitations
+    with needed("service", "fedsel relay"):
+        from fedsel.service.relay import RelayConfig
 
-    check_count("count", count, most=10_000_000)
-    check_file("--out", out)
-    page = None if links is None else _page(links, gateway)
-    chosen = Task.load(task)
-    with _plain_failures():
-        kind: Kind = "gateway" if gateway else "device"
-        tokens = invitations(chosen, _place(task, store), count, kind, days)
-    if page is not None:  # in the fragment: browsers never send it, so that no log holds it
-        tokens = (f"{page}#token={token}" for token in tokens)
-    if out is not None:
-        out.touch(mode=0o600)
-        with out.open("w", encoding="ascii") as file:
-            file.writelines(f"{token}\n" for token in tokens)
-    if as_json:
-        where = {"tokens": list(tokens)} if out is None else {"file": str(out)}
-        print_json({"task": chosen.name, "count": count, **where}, indent=None)
-    elif out is None:
-        for token in tokens:
-            typer.echo(token)
-    else:
-        typer.echo(f"{count} invitations to {chosen.name!r} in {out}")
+    chosen = [RelayConfig.load(path) for path in relay]
+    about = (host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
+    serving = _serving(relay, store, *about)
+    _serve(chosen, serving, lambda address: _say_relay(chosen, address, serving, as_json))
 
 
-def _page(address: str, gateway: bool) -> str:
-    """The page where people take part, of the service at an address."""
-    if gateway:
-        raise InvalidArgument("--links", address, "omitted with --gateway")
-    parts = urlsplit(address)
-    whole = parts.scheme in ("http", "https") and parts.netloc
-    if not whole or parts.query or parts.fragment or not re.fullmatch(r"[!-~]+", address):
-        raise InvalidArgument(
-            "--links", address, "the address of the service, such as https://learn.example"
-        )
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/join"
+def _serving(files: list[Path], store: str | None, *about: Any) -> Serving:
+    from fedsel.service.running import Serving
+
+    if about[-1] not in ("debug", "info", "warning", "error"):
+        raise InvalidArgument("--log-level", about[-1], "debug, info, warning or error")
+    return Serving(tuple(place_of(path, store) for path in files), *about)
+
+
+def _serve(served: Sequence[Served], serving: Serving, ready: Callable[[str], object]) -> None:
+    from fedsel.service.running import serve
+
+    show_progress(False)  # the log of a service is for programs
+    with plain_failures():
+        serve(served, serving, ready)
 
 
 def _check_meant(ctx: typer.Context, demo: bool) -> None:
@@ -190,12 +167,13 @@ def _check_meant(ctx: typer.Context, demo: bool) -> None:
             raise InvalidArgument(name, str(value) if isinstance(value, Path) else value, allowed)
 
 
-def _place(task: Path, store: str | None) -> str:
+def place_of(task: Path, store: str | None) -> str:
+    """The store of a task."""
     return str(task.with_suffix(".store")) if store is None else store
 
 
 @contextmanager
-def _plain_failures() -> Iterator[None]:
+def plain_failures() -> Iterator[None]:
     """Print what is wrong with the store in one sentence."""
     from fedsel.service._store import StoreUnavailable
 
@@ -218,6 +196,8 @@ def _say(tasks: list[Task], address: str, serving: Serving, as_json: bool) -> No
             "store": shown(place),
             "rounds": task.begin.recipe.epochs * task.rounds_per_epoch,
             "epsilon_per_report": float(task.begin.recipe.build().privacy.per_report),
+            "epsilon": float(task.begin.recipe.epsilon or 0),
+            "central_epsilon": None if task.shuffle is None else task.shuffled_epsilon,
         }
         for task, place in zip(tasks, serving.store, strict=True)
     ]
@@ -236,8 +216,42 @@ def _say(tasks: list[Task], address: str, serving: Serving, as_json: bool) -> No
     typer.echo("Ctrl-C ends it.")
 
 
+def _say_relay(relays: list[RelayConfig], address: str, serving: Serving, as_json: bool) -> None:
+    """Print what is relayed, where: for people, or as one line for programs."""
+    from fedsel.service._runs import slug_of
+    from fedsel.service._store import shown
+
+    runs = [
+        {
+            "address": address if len(relays) == 1 else f"{address}/runs/{slug_of(relay.name)}",
+            "relay": relay.name,
+            "service": relay.service,
+            "run": relay.run,
+            "store": shown(place),
+        }
+        for relay, place in zip(relays, serving.store, strict=True)
+    ]
+    if as_json:
+        print_json(runs[0] if len(runs) == 1 else {"address": address, "runs": runs}, indent=None)
+        return
+    for relay, run in zip(relays, runs, strict=True):
+        typer.echo(f"{run['address']} relays {relay.name!r} to {relay.service}")
+        typer.echo(f"  devices need invitations: fedsel invite {relay.file} --store {run['store']}")
+        typer.echo(f"  their policies need: server_key = {relay.server_key}")
+        typer.echo(f"                       signing_key = {relay.signing_key}")
+        typer.echo(f"  in a browser: {run['address']}/join; store: {run['store']}")
+    typer.echo(
+        f"to watch: {address}/, the API: {runs[0]['address']}/v1/openapi.json, figures: "
+        f"{address}/metrics, {counted(serving.workers, 'worker')}"
+    )
+    typer.echo("Ctrl-C ends it.")
+
+
 def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
     """One run for people."""
+    from fedsel.auto import FAILURE
+    from fedsel.service._task import DROP_OUT
+
     recipe, rule, address = task.begin.recipe, task.close_after, run["address"]
     yield (
         f"{address} collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}, "
@@ -248,6 +262,18 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
         ends.append(f"{rule.seconds:g} seconds and {counted(rule.least, 'report')}")
     rounds = counted(run["rounds"], "round")
     yield f"  {rounds}, each closed after {' or '.join(ends)}; store: {run['store']}"
+    if task.shuffle is not None:
+        both = task.shuffle.said(task.shuffled_epsilon, run["epsilon"])
+        yield f"  reports come by a relay: {both}"
+        yield f"  {task.shuffle.condition}"
+        chance = "less than 1 in 1,000" if task.waiting < FAILURE else f"about {task.waiting:.2g}"
+        yield (
+            f"  if {100 * DROP_OUT:g} % of {task.clients:,} clients drop out, the probability that"
+            f" some round has to wait for its {task.needed:,} reports is {chance}"
+        )
+        yield f"  settings of the relay: fedsel invite {task.file} --relay ADDRESS --out relay.toml"
+        yield f"  the model: {address}/v1/model.json, which fedsel predict reads"
+        return
     open_to_all = task.invitations == "open"
     invite = f"devices need invitations: fedsel invite {task.file} --store {run['store']}"
     yield "  anyone may take part" if open_to_all else f"  {invite}"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast, final
 from urllib.parse import urlsplit
 
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, check_kind
 from fedsel.wire._contract import word_of
 
 SECONDS = 30.0
@@ -149,7 +149,7 @@ class Connection:
         self, url: str, *, ca: str | Path | None = None, patience: float = SECONDS, tell: Tell = len
     ) -> None:
         self.url, self._patience, self._tell = url, patience, tell
-        self._secure, self._host, self._port, self._base = _address(url)
+        self._secure, self._host, self._port, self._base = check_address("url", url)
         self._context = _context(ca) if self._secure else None
         if ca is not None and not self._secure:
             raise InvalidArgument("ca", str(ca), "omitted with http, which verifies nobody")
@@ -357,16 +357,18 @@ def check_token(name: str, token: str) -> str:
     return text
 
 
-def _address(url: str) -> tuple[bool, str, int | None, str]:
+def check_address(name: str, url: str) -> tuple[bool, str, int | None, str]:
+    """Whether it is https, host, port and path of the address of a service."""
+    check_kind(name, url, str)
     allowed = "the address of a service, such as https://example.org or http://127.0.0.1:8000"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise InvalidArgument("url", url, allowed) from None
+        raise InvalidArgument(name, url, allowed) from None
     whole = parts.scheme in ("http", "https") and parts.hostname and re.fullmatch(r"[!-~]+", url)
     if not whole or parts.query or parts.fragment or parts.username:
-        raise InvalidArgument("url", url, allowed)
+        raise InvalidArgument(name, url, allowed)
     return parts.scheme == "https", str(parts.hostname), port, parts.path.rstrip("/")
 
 

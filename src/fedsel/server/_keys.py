@@ -1,17 +1,18 @@
-"""The server's key: what devices seal their reports for, and what opens them."""
+"""The server's keys: what devices seal their reports for, and what signs what they are asked."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from fedsel._internal.extras import needed
 from fedsel._internal.paths import write_new
 from fedsel.errors import InvalidArgument, check_kind
 from fedsel.server._folder import CheckpointError
-from fedsel.wire import Request, Sealing
+from fedsel.wire import Request, Sealing, SignedRound
 from fedsel.wire._report import ADDED_BYTES
 
 
@@ -43,6 +44,13 @@ class ServerKey:
         with needed("shuffling", "sealed reports"):
             from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
         return cls(X25519PrivateKey.generate())
+
+    @classmethod
+    def of_secret(cls, secret: bytes, run: bytes) -> ServerKey:
+        """The key of a run that follows from a secret of 32 bytes or more."""
+        with needed("shuffling", "sealed reports"):
+            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+        return cls(X25519PrivateKey.from_private_bytes(_derived(secret, run, b"fedsel-sealing")))
 
     @classmethod
     def create(cls, file: str | Path) -> ServerKey:
@@ -89,3 +97,48 @@ class ServerKey:
         nothing = bytes(report_bytes)
         reports = [sealing.unseal(content, self._private) or nothing for content in sealed]
         return b"".join(reports) + b"\0" * (whole < len(batch)), sealed
+
+
+@final
+class SigningKey:
+    """A key that signs what devices of a run work on: ``public`` is for policies, too.
+
+    >>> key = SigningKey.of_secret(bytes(32), bytes(16))
+    >>> parts = {"task": b"{}", "request": b"r", "weights": b"w", "preparing": b"null"}
+    >>> SignedRound.verify(key.sign(1_800_000_000, **parts), key.public).covers(**parts)
+    True
+    """
+
+    def __init__(self, private: Any) -> None:
+        self._private = private
+        self.public: str = private.public_key().public_bytes_raw().hex()
+
+    def __repr__(self) -> str:
+        return f"SigningKey(public={self.public!r})"
+
+    @classmethod
+    def of_secret(cls, secret: bytes, run: bytes) -> SigningKey:
+        """The key of a run that follows from a secret of 32 bytes or more."""
+        with needed("shuffling", "signed rounds"):
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        return cls(Ed25519PrivateKey.from_private_bytes(_derived(secret, run, b"fedsel-signing")))
+
+    def sign(self, time: int, **parts: bytes) -> bytes:
+        """The signed round (`fedsel.wire.SignedRound`) of these parts, at this time."""
+        return SignedRound.sign(self._private, time, **parts)
+
+
+class RunKeys(NamedTuple):
+    """What a run's reports are sealed for, and what signs what its devices are asked."""
+
+    sealing: ServerKey
+    signing: SigningKey
+
+    @classmethod
+    def of_secret(cls, secret: bytes, run: bytes) -> RunKeys:
+        """The keys of a run that follow from a secret of 32 bytes or more."""
+        return cls(ServerKey.of_secret(secret, run), SigningKey.of_secret(secret, run))
+
+
+def _derived(secret: bytes, run: bytes, purpose: bytes) -> bytes:
+    return hashlib.blake2b(run, key=secret[:64], person=purpose, digest_size=32).digest()

@@ -171,9 +171,16 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "crowded": (503, "too many are listening: reload the page instead"),
     "busy": (503, "too much is waiting: try again"),
     "unavailable": (503, "the store does not answer: try again"),
+    "no_service": (503, "the service behind this relay does not answer: try again"),
 }
 """Every error by its fixed code: its status, and a sentence for people."""
-RETRY_SECONDS = {"too_often": b"1", "crowded": b"10", "busy": b"1", "unavailable": b"2"}
+RETRY_SECONDS = {
+    "too_often": b"1",
+    "crowded": b"10",
+    "busy": b"1",
+    "unavailable": b"2",
+    "no_service": b"2",
+}
 
 
 def _problem(code: str) -> Answer:

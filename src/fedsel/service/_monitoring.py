@@ -143,7 +143,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self.runs: dict[str, Collector] = {}
+        self.runs: dict[str, Collector[Any]] = {}
         self._worker = str(os.getpid())
         self._registry = CollectorRegistry()
         self._registry.register(cast(Any, self))
@@ -188,9 +188,9 @@ class Metrics:
         yield from families.values()
 
 
-def _figures(collector: Collector) -> Iterator[tuple[Any, str, str, float, dict[str, str]]]:
+def _figures(collector: Collector[Any]) -> Iterator[tuple[Any, str, str, float, dict[str, str]]]:
     """The figures of a run: kind, name, meaning, value and labels of each."""
-    gauge, counter, snapshot = GaugeMetricFamily, CounterMetricFamily, collector.snapshot
+    gauge, counter, snapshot = GaugeMetricFamily, CounterMetricFamily, collector.run.snapshot
     yield gauge, "round", "The open round", snapshot.round, {}
     yield gauge, "rounds", "Rounds of the run in all", snapshot.rounds, {}
     began = "When the open round began"
@@ -198,8 +198,7 @@ def _figures(collector: Collector) -> Iterator[tuple[Any, str, str, float, dict[
     for name, count in snapshot.ended.plus(collector.counts)._asdict().items():
         about = "Reports of the run by their outcome"
         yield counter, "reports", about, count, {"outcome": name}
-    last = snapshot.past[-1].measured if snapshot.past else None
-    for name, value in (last or {}).items():
+    for name, value in snapshot.measured.items():
         yield gauge, name, "Of the model on the test set", value, {}
     yield gauge, "waiting", "Reports that wait here", collector.waiting, {}
     yield counter, "commits", "Groups committed here", collector.commits, {}

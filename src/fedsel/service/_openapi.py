@@ -10,6 +10,7 @@ from fedsel.server import Counts
 from fedsel.service._http import PROBLEMS
 from fedsel.service._task import Limits
 from fedsel.wire import Announcement, Verdict
+from fedsel.wire._report import TAG_BYTES
 
 _Json = dict[str, Any]
 _BINARY: _Json = {"type": "string", "format": "binary"}
@@ -33,61 +34,22 @@ _RUNS = (
 )
 
 
-def document(name: str, report_bytes: int, limits: Limits, *, alone: bool) -> _Json:
+def document(
+    name: str, report_bytes: int, limits: Limits, *, alone: bool, shuffled: bool = False
+) -> _Json:
     """Describe a run whose reports have ``report_bytes`` bytes; ``alone``, it is at the root."""
-    report = {**_BINARY, "minLength": report_bytes, "maxLength": report_bytes}
     many = {**_BINARY, "maxLength": limits.batch_bytes}
-    batch = _parameter("batch", "A name of the gateway's own for the batch")
-    batch["schema"]["pattern"] = "^[A-Za-z0-9_.-]{1,64}$"
-    number = _parameter("round", "Its number, or open")
-    number["schema"]["pattern"] = "^(open|[0-9]{1,10})$"
-    part = _parameter("part", "What a device needs of it")
-    part["schema"]["enum"] = ["request", "weights", "preparing"]
+    sent = _by_relay(many) if shuffled else {**_by_device(report_bytes), **_by_gateway(many)}
     before = _parameter("before", "Show the rounds before this one") | {
         "in": "query",
         "required": False,
         "schema": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
     }
     paths = {
-        "/v1/reports": _path(
-            "post_report",
-            "Send the report of a device; answered when it is durable",
-            _outcome(),
-            "malformed not_invited wrong_kind conflict early late too_large wrong_type",
-            body=report,
-            secured=True,
-        ),
-        "/v1/batches/{batch}": _path(
-            "put_batch",
-            "Send many reports, one after another, as a gateway; counted once",
-            _outcome(*Counts._fields),
-            "malformed not_invited wrong_kind not_found conflict length too_large wrong_type",
-            body=many,
-            secured=True,
-            parameters=[batch],
-        ),
-        "/v1/invitation": _path(
-            "get_invitation",
-            "What a token is an invitation to: device or gateway",
-            problems="not_invited",
-            secured=True,
-        ),
-        "/v1/task": _path(
-            "get_task", "What the run is about", {"application/json": {"schema": _TASK}}
-        ),
-        "/v1/rounds": _path("get_rounds", "All rounds"),
-        "/v1/rounds/open": _path("get_open", "The open round"),
-        "/v1/rounds/{round}/{part}": _path(
-            "get_part",
-            "Request, weights (float64, little-endian) or preparing (JSON) of the round",
-            {**_OCTETS, "application/json": {"schema": {}}},
-            "not_found late finished",
-            cached=True,
-            parameters=[number, part],
-        ),
+        **sent,
+        **_of_round(("request", "weights", "preparing")),
+        **_about("device, gateway or relay"),
         "/v1/model": _path("get_model", "The model, as float64", _OCTETS, cached=True),
-        "/v1/model.json": _path("get_model_json", "The model"),
-        "/v1/openapi.json": _path("get_openapi", "This document"),
         "/": _path(
             "get_page",
             "The run for people: the latest rounds, or those before one",
@@ -97,9 +59,118 @@ def document(name: str, report_bytes: int, limits: Limits, *, alone: bool) -> _J
             parameters=[before],
         ),
         "/v1/events": _path("get_events", _EVENTS, {"text/event-stream": _TEXT}, "crowded"),
-        **_watched("Whether reports are taken"),
     }
     return _described(name, paths | ({"/v1/runs": _path(*_RUNS)} if alone else {}))
+
+
+def relay_document(name: str, sealed_bytes: int, *, alone: bool) -> _Json:
+    """Describe a relay, whose reports have ``sealed_bytes`` bytes beside version and tag."""
+    paths = {
+        **_by_device(1 + TAG_BYTES + sealed_bytes),
+        **_of_round(("request", "weights", "preparing", "signature")),
+        **_about("device"),
+    }
+    return _described(name, paths | ({"/v1/runs": _path(*_RUNS)} if alone else {}))
+
+
+def _by_device(size: int) -> _Json:
+    return {
+        "/v1/reports": _path(
+            "post_report",
+            "Send the report of a device; answered when it is durable",
+            _outcome(),
+            "malformed not_invited wrong_kind conflict early late too_large wrong_type",
+            body={**_BINARY, "minLength": size, "maxLength": size},
+            secured=True,
+        )
+    }
+
+
+def _by_gateway(many: _Json) -> _Json:
+    batch = _parameter("batch", "A name of the gateway's own for the batch")
+    batch["schema"]["pattern"] = "^[A-Za-z0-9_.-]{1,64}$"
+    return {
+        "/v1/batches/{batch}": _path(
+            "put_batch",
+            "Send many reports, one after another, as a gateway; counted once",
+            _outcome(*Counts._fields),
+            "malformed not_invited wrong_kind not_found conflict length too_large wrong_type",
+            body=many,
+            secured=True,
+            parameters=[batch],
+        )
+    }
+
+
+def _by_relay(many: _Json) -> _Json:
+    number = _parameter("round", "Its number")
+    problems = "not_invited wrong_kind not_found conflict early late wrong_type"
+    about: _Json = {"secured": True, "body": many}
+    return {
+        "/v1/rounds/{round}/shuffled/{part}": _path(
+            "post_part",
+            "Send a part of a released round, sealed reports one after another; counted once",
+            _outcome(*Counts._fields),
+            f"malformed length too_large {problems}",
+            parameters=[number, _parameter("part", "Its number")],
+            **about,
+        ),
+        "/v1/rounds/{round}/released/{count}": _path(
+            "post_released",
+            "Say that all parts of a round were sent: it is over",
+            _outcome(),
+            f"too_large {problems}",
+            parameters=[number, _parameter("count", "How many reports they had")],
+            **about,
+        ),
+        "/v1/rounds/{round}/signature": _path(
+            "get_signature",
+            "What the service signs of the round, for devices behind a relay",
+            _OCTETS,
+            "not_found late finished",
+            parameters=[_round()],
+        ),
+    }
+
+
+def _round() -> _Json:
+    number = _parameter("round", "Its number, or open")
+    number["schema"]["pattern"] = "^(open|[0-9]{1,10})$"
+    return number
+
+
+def _of_round(parts: tuple[str, ...]) -> _Json:
+    part = _parameter("part", "What a device needs of it")
+    part["schema"]["enum"] = list(parts)
+    return {
+        "/v1/rounds": _path("get_rounds", "All rounds"),
+        "/v1/rounds/open": _path("get_open", "The open round"),
+        "/v1/rounds/{round}/{part}": _path(
+            "get_part",
+            "Request, weights (float64, little-endian) or preparing (JSON) of the round",
+            {**_OCTETS, "application/json": {"schema": {}}},
+            "not_found late finished",
+            cached=True,
+            parameters=[_round(), part],
+        ),
+    }
+
+
+def _about(kinds: str) -> _Json:
+    return {
+        "/v1/invitation": _path(
+            "get_invitation",
+            f"What a token is an invitation to: {kinds}",
+            problems="not_invited",
+            secured=True,
+        ),
+        "/v1/task": _path(
+            "get_task", "What the run is about", {"application/json": {"schema": _TASK}}
+        ),
+        "/v1/model.json": _path("get_model_json", "The model"),
+        "/v1/openapi.json": _path("get_openapi", "This document"),
+        **_watched("Whether reports are taken"),
+    }
 
 
 def root_document() -> _Json:

@@ -33,6 +33,7 @@ from fedsel.service._http import (
 from fedsel.service._proofs import Proofs
 from fedsel.service._snapshot import CachedBytes, RunSnapshot
 from fedsel.service._task import Task
+from fedsel.service._training import TrainingRun
 from fedsel.statements._meaning import SENTENCE, meaning_section
 
 _HERE = Path(__file__).parent
@@ -74,7 +75,7 @@ class Dashboard:
     def __init__(
         self,
         task: Task,
-        collector: Callable[[], Collector],
+        collector: Callable[[], Collector[TrainingRun]],
         now: Callable[[], Mapping[str, Any]],
     ) -> None:
         self._collector_of, self._now = collector, now
@@ -93,7 +94,7 @@ class Dashboard:
     async def _get_page(self, scope: Scope, _: Receive) -> Answer:
         """Answer with the page: the latest rounds, or the rounds before a given one."""
         self._proofs.begin()
-        snapshot = self._collector_of().snapshot
+        snapshot = self._collector_of().run.snapshot
         html = rendered(
             "service/dashboard/dashboard.html",
             task=snapshot.task,
@@ -110,7 +111,7 @@ class Dashboard:
         return self._events.listener()
 
     def _news(self) -> News:
-        return self._now(), self._fragments(self._collector_of().snapshot)
+        return self._now(), self._fragments(self._collector_of().run.snapshot)
 
     def _fragments(self, snapshot: RunSnapshot) -> dict[str, str]:
         """All live parts of the page; parts about past rounds are made once a round."""
@@ -250,14 +251,14 @@ def style_route() -> RouteEntry:
     return _file_route("/dashboard.css", "dashboard.css", CachedBytes(style))
 
 
-def static_routes() -> list[RouteEntry]:
+def static_routes(*, with_page: bool = True) -> list[RouteEntry]:
     """A route for each file of the dashboard and of the page at ``/join``: the same in all runs.
 
     The dashboard's script only puts in place what the events send.
     """
     script = CachedBytes((_HERE / "dashboard" / "dashboard.js").read_bytes())
     found = [style_route(), _file_route("/dashboard.js", "dashboard.js", script)]
-    for name, content in join_files().items():
+    for name, content in (join_files() if with_page else {}).items():
         path = "/join" if name == _JOIN_PAGE else f"/join/{name}"
         found.append(_file_route(path, name, content, JOIN_POLICY))
     return found

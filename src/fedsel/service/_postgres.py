@@ -21,8 +21,8 @@ with needed("service", "a store in PostgreSQL"):
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
-_LOCK, _SETUP = 0x66656473, 0x66656474
-"""The space of our advisory locks on runs, and the one for setting up tables and runs."""
+_LOCK, _SETUP, _LEAD = 0x66656473, 0x66656474, 0x66656475
+"""The spaces of our advisory locks: on runs, for setting up tables and runs, and for leading."""
 
 
 def _parsed(url: str) -> dict[str, Any]:
@@ -99,7 +99,8 @@ class PostgresStore(Store):
 
     @contextmanager
     def stream(self, query: str, *values: Any) -> Iterator[Any]:
-        with psycopg.ServerCursor(self._connection, "reports_of_round") as cursor:
+        connection = self._connection
+        with connection.transaction(), psycopg.ServerCursor(connection, "reports") as cursor:
             cursor.execute(_translated(query), values, binary=True)
             yield cursor
 
@@ -146,6 +147,17 @@ class PostgresStore(Store):
             # A statement of its own: the next one sees what was committed before the lock.
             self.execute(f"SELECT pg_advisory_xact_lock{shared}(?, ?)", *which)
             yield
+
+    def lead(self) -> bool:
+        with self._answering():
+            query = "SELECT pg_try_advisory_lock(?, ?)"
+            found: bool = self.execute(query, _LEAD, self._run).fetchone()[0]
+        return found
+
+    def scrub(self) -> None:
+        # The rows that were replaced; their bytes are overwritten when new ones need the room.
+        with self._answering():
+            self.execute("VACUUM reports")
 
     def another(self) -> PostgresStore:
         return PostgresStore(self._url)

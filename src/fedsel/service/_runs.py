@@ -38,10 +38,10 @@ from fedsel.service._monitoring import CONTENT_TYPE, Metrics
 from fedsel.service._openapi import root_document
 from fedsel.service._pages import POLICY, style_route
 from fedsel.service._snapshot import CachedBytes
-from fedsel.service._task import Limits, Task
+from fedsel.service._task import Limits
 
 if TYPE_CHECKING:
-    from fedsel.service.app import Service
+    from fedsel.service._front import Front, Served
 
 
 def slug_of(name: str) -> str:
@@ -58,72 +58,61 @@ def slug_of(name: str) -> str:
 @final
 @dataclass(frozen=True)
 class Runs:
-    """The tasks of a service, and the store of each."""
+    """What is served, and the store of each."""
 
-    tasks: tuple[Task, ...]
+    served: tuple[Served, ...]
     stores: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        seen: dict[str, Task] = {}
-        for task in self.tasks:
-            other = seen.setdefault(slug_of(task.name), task)
-            if other is not task:
-                place = "" if task.file is None else f" in {task.file.name}"
-                allowed = f"another one: {RUNS}{slug_of(task.name)} is the path of {other}"
-                raise InvalidArgument(f"name{place}", task.name, allowed)
+        seen: dict[str, Served] = {}
+        for one in self.served:
+            other = seen.setdefault(slug_of(one.name), one)
+            if other is not one:
+                place = "" if one.file is None else f" in {one.file.name}"
+                allowed = f"another one: {RUNS}{slug_of(one.name)} is the path of {other}"
+                raise InvalidArgument(f"name{place}", one.name, allowed)
 
     @classmethod
-    def of(cls, task: Task | Sequence[Task], store: str | Path | Sequence[str]) -> Self:
-        """One task or several; one store for all of them, or one for each."""
-        tasks = (task,) if isinstance(task, Task) else tuple(task)
-        if not tasks:
-            raise InvalidArgument("task", tasks, "one task at least")
+    def of(cls, served: Served | Sequence[Served], store: str | Path | Sequence[str]) -> Self:
+        """One or several; one store for all of them, or one for each."""
+        several = tuple(served) if isinstance(served, Sequence) else (served,)
+        if not several:
+            raise InvalidArgument("task", several, "one task at least")
         if isinstance(store, str | Path):
-            return cls(tasks, (str(store),) * len(tasks))
-        if len(store) != len(tasks):
-            raise InvalidArgument("store", len(store), f"one, or {len(tasks)}: one for each task")
-        return cls(tasks, tuple(store))
+            return cls(several, (str(store),) * len(several))
+        if len(store) != len(several):
+            allowed = f"one, or {len(several)}: one for each task"
+            raise InvalidArgument("store", len(store), allowed)
+        return cls(several, tuple(store))
 
     @cached_property
-    def by_store(self) -> dict[str, list[Task]]:
-        """The tasks whose runs lie in each store."""
-        found: dict[str, list[Task]] = {}
-        for task, store in zip(self.tasks, self.stores, strict=True):
-            found.setdefault(store, []).append(task)
+    def by_store(self) -> dict[str, list[Served]]:
+        """What lies in each store."""
+        found: dict[str, list[Served]] = {}
+        for one, store in zip(self.served, self.stores, strict=True):
+            found.setdefault(store, []).append(one)
         return found
 
     @cached_property
     def limits(self) -> Limits:
         """What clients may do to the process: as much as the most generous task allows."""
-        most = {f.name: max(getattr(t.limits, f.name) for t in self.tasks) for f in fields(Limits)}
-        return Limits(**most)
+        names = [f.name for f in fields(Limits)]
+        return Limits(**{n: max(getattr(one.limits, n) for one in self.served) for n in names})
 
 
 @final
 class Lobby:
     """What is at the root: which runs there are, and where."""
 
-    def __init__(self, services: Mapping[str, Service], metrics: Metrics) -> None:
+    def __init__(self, services: Mapping[str, Front[Any, Any]], metrics: Metrics) -> None:
         self._services, self._metrics = services, metrics
 
     def listed(self) -> list[dict[str, Any]]:
         """The runs as they are now; a path is relative to the root."""
-        found = []
-        for slug, service in self._services.items():
-            snapshot = service.snapshot
-            found.append(
-                {
-                    "name": service.task.name,
-                    "purpose": service.task.purpose,
-                    "run": snapshot.state.run.hex(),
-                    "path": f"{RUNS}{slug}/".removeprefix("/"),
-                    "round": snapshot.round,
-                    "of": snapshot.rounds,
-                    "finished": snapshot.state.finished,
-                    "available": service.collector.available,
-                }
-            )
-        return found
+        return [
+            {**front.listed(), "path": f"{RUNS}{slug}/".removeprefix("/")}
+            for slug, front in self._services.items()
+        ]
 
     def routes(self) -> list[RouteEntry]:
         """The routes of a service with several runs."""

@@ -14,13 +14,16 @@ from typing import Generic, NamedTuple, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.errors import InvalidArgument
 from fedsel.preparation._plan import Stage
 from fedsel.server import Counts, RoundRecord
 from fedsel.server._checkpoint import Checkpoint
+from fedsel.server._keys import RunKeys
 from fedsel.service._store import RoundRow
 from fedsel.service._task import Task
 from fedsel.statements._runs import said_of_rows
 from fedsel.wire import Announcement, Model, ReportFormat
+from fedsel.wire._contract import Shuffled
 from fedsel.wire._model import compact_json
 
 T = TypeVar("T")
@@ -93,8 +96,14 @@ class RunSnapshot:
     counts of all of them.
     """
 
-    def __init__(self, task: Task, state: Checkpoint, rounds: Sequence[RoundRow]) -> None:
-        self.task, self.state = task, state
+    def __init__(
+        self,
+        task: Task,
+        state: Checkpoint,
+        rounds: Sequence[RoundRow],
+        keys: RunKeys | None = None,
+    ) -> None:
+        self.task, self.state, self.keys = task, state, keys
         self.opened = rounds[-1][0]  # when the open round began
         self.past = [
             PastRound(
@@ -121,9 +130,40 @@ class RunSnapshot:
         return self.state.round
 
     @property
+    def turn(self) -> int:
+        """The number of the open round in the store."""
+        return self.state.round
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds are over."""
+        return self.state.finished
+
+    @property
+    def run(self) -> bytes:
+        """The run's own name."""
+        return self.state.run
+
+    @property
     def rounds(self) -> int:
         """The number of rounds of the whole run."""
         return self.state.rounds_per_epoch * self.state.recipe.epochs
+
+    @property
+    def measured(self) -> dict[str, float]:
+        """Accuracy and loss of the model on the test set; empty where there is none."""
+        return (self.past[-1].measured if self.past else None) or {}
+
+    def part(self, name: str) -> CachedBytes | None:
+        """What devices need of the open round."""
+        match name:
+            case "request":
+                return self.request
+            case "weights":
+                return self.weights
+            case "preparing":
+                return self.preparing_text
+        return None
 
     @property
     def said_of_rows(self) -> str:
@@ -159,8 +199,30 @@ class RunSnapshot:
             learning_rate=float(recipe.learning_rate),
             averaging=float(recipe.averaging),
             public_rows=self.said_of_rows,
+            shuffle=self.shuffled,
         )
         return CachedBytes(announced.encode())
+
+    @property
+    def shuffled(self) -> Shuffled | None:
+        """How a relay shuffles the reports, and what that guarantees; None without one."""
+        rule, keys = self.task.shuffle, self.keys
+        if rule is None or keys is None:
+            return None
+        epsilon = self.task.shuffled_epsilon
+        return Shuffled(rule, epsilon, keys.sealing.public, keys.signing.public)
+
+    def signature(self, now: int) -> bytes:
+        """What the service signs of the open round."""
+        if self.keys is None or self.request is None:
+            raise InvalidArgument("round", self.round, "an open round of a shuffled run")
+        return self.keys.signing.sign(
+            now,
+            task=self.task_text.plain,
+            request=self.request.plain,
+            weights=self.weights.plain,
+            preparing=self.preparing_text.plain,
+        )
 
     @cached_property
     def model_text(self) -> Made[CachedBytes]:

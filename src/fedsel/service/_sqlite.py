@@ -51,6 +51,13 @@ class SQLiteStore(Store):
             self._folder.leave()
             raise
 
+    def lead(self) -> bool:
+        return True
+
+    def scrub(self) -> None:
+        with _usable():
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def another(self) -> SQLiteStore:
         return SQLiteStore(self._folder)
 
@@ -100,6 +107,7 @@ def _opened(file: Path) -> sqlite3.Connection:
                 connection.execute("SELECT id, name, key, checkpoint, round FROM runs LIMIT 0")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
             migrate(connection.execute, "sqlite", connect, "BEGIN IMMEDIATE")
         except BaseException:
             connection.close()

@@ -11,6 +11,7 @@ connect, to lock, and to insert many reports at once.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from abc import ABC, abstractmethod
@@ -25,6 +26,9 @@ from fedsel.errors import InvalidArgument
 from fedsel.server._checkpoint import Counts
 
 _KEY_BYTES = 32
+KEY_VARIABLE = "FEDSEL_SERVICE_KEY"
+"""The secret that a run's keys follow from, in hexadecimal, where it is not to lie in the
+database."""
 _POSTGRES = ("postgresql://", "postgres://")
 _HEAD = "1"
 """The newest revision in `_migrations`."""
@@ -61,11 +65,12 @@ class RoundStatus:
 @final
 @dataclass(frozen=True)
 class GatewayBatch:
-    """A gateway's batch as it came: one report after another."""
+    """A gateway's batch as it came: one report after another; of this ``round`` alone, if set."""
 
     gateway: bytes
     number: bytes
     data: bytes
+    round: int | None = None
 
 
 class Store(ABC):
@@ -100,6 +105,14 @@ class Store(ABC):
     @abstractmethod
     def _locked(self, lock: str) -> AbstractContextManager[None]:
         """One transaction under a lock: "begin", "writing" or "closing"."""
+
+    @abstractmethod
+    def lead(self) -> bool:
+        """Whether this store alone does, until it is closed, what one process has to do."""
+
+    @abstractmethod
+    def scrub(self) -> None:
+        """Leave nothing of what was erased, as far as the database allows."""
 
     @abstractmethod
     def another(self) -> Store:
@@ -137,6 +150,11 @@ class Store(ABC):
         """The run's own secret, which all its processes share."""
         return bytes(self._rows("SELECT key FROM runs WHERE id = ?", self._run)[0][0])
 
+    @property
+    def secret(self) -> bytes:
+        """What the keys of a shuffled run follow from: of the environment, or the run's own."""
+        return key_of_environment() or self.key()
+
     def checkpoint(self) -> bytes:
         """The run's checkpoint."""
         return bytes(self._rows("SELECT checkpoint FROM runs WHERE id = ?", self._run)[0][0])
@@ -165,6 +183,13 @@ class Store(ABC):
     def _open_round(self, number: int, opened: float) -> None:
         query = "INSERT INTO rounds (run, round, opened) VALUES (?, ?, ?)"
         self.execute(query, self._run, number, opened)
+
+    def sorted_reports(self, number: int, size: int) -> Iterator[bytes]:
+        """The different reports of a round, ``size`` at a time, in the order of their bytes."""
+        query = "SELECT DISTINCT report FROM reports WHERE run = ? AND round = ? ORDER BY report"
+        with self._answering(), self.stream(query, self._run, number) as cursor:
+            while rows := cursor.fetchmany(size):
+                yield b"".join(row[0] for row in rows)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -222,6 +247,14 @@ class Transaction:
         row = (self._run, batch.gateway, batch.number, self.round, digest, *counts, batch.data)
         self._execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
+    def batched(self) -> int:
+        """How many reports the batches of the open round had, whatever became of them."""
+        query = (
+            "SELECT coalesce(sum(accepted + rejected + duplicate + late), 0) FROM batches"
+            " WHERE run = ? AND round = ?"
+        )
+        return int(self._execute(query, self._run, self.round).fetchone()[0])
+
     def tally(self, counts: Counts) -> None:
         """Add to the counts of the open round."""
         worker = self._store._worker
@@ -238,18 +271,51 @@ class Transaction:
                 while rows := cursor.fetchmany(size):
                     yield b"".join(row[0] for row in rows)
 
-    def advance(self, checkpoint: bytes, opened: float, last: bool, measured: str | None) -> None:
+    def distinct(self) -> int:
+        """How many different reports the open round has."""
+        query = "SELECT count(DISTINCT report) FROM reports WHERE run = ? AND round = ?"
+        return int(self._execute(query, self._run, self.round).fetchone()[0])
+
+    def erase(self) -> None:
+        """Forget what the round before the open one was sent, though not by whom."""
+        query = "UPDATE reports SET report = ? WHERE run = ? AND round = ?"
+        self._execute(query, b"", self._run, self.round - 1)
+
+    def advance(
+        self,
+        checkpoint: bytes,
+        opened: float,
+        last: bool,
+        measured: str | None,
+        *,
+        to: int | None = None,
+    ) -> None:
         """End the open round; begin the next one with this checkpoint, unless it was the last.
 
-        ``measured`` is the JSON of accuracy and loss on the test set; the round keeps it.
+        ``measured`` is the JSON of accuracy and loss on the test set; the round keeps it. ``to`` is
+        the number of the next round, where it is not the next number.
         """
         ended = "UPDATE rounds SET closed = ?, measured = ? WHERE run = ? AND round = ?"
         self._execute(ended, opened, measured, self._run, self.round)
-        self.round += 1
+        self.round = self.round + 1 if to is None else to
         moved = "UPDATE runs SET checkpoint = ?, round = ? WHERE id = ?"
         self._execute(moved, checkpoint, self.round, self._run)
         if not last:
             self._store._open_round(self.round, opened)
+
+
+def key_of_environment() -> bytes | None:
+    """The secret of the environment, if it has one."""
+    text = os.environ.get(KEY_VARIABLE)
+    if not text:
+        return None
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) < 32:
+        raise InvalidArgument(KEY_VARIABLE, "not shown", "at least 64 hexadecimal digits")
+    return key[:64]
 
 
 def migrate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from fedsel._internal.models import LinearModel, Loss
 from fedsel._internal.progress import patience
 from fedsel._internal.settings import check_keys, check_omitted, naming, naming_file, read_toml
-from fedsel.auto import model_of
+from fedsel.auto import model_of, reachable_n_min, waiting_probability
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.preparation import FeatureScale
 from fedsel.preparation._public import PRIVATE
@@ -23,13 +24,15 @@ from fedsel.server._checkpoint import Checkpoint
 from fedsel.server._plan import ServerPlan
 from fedsel.service._public import check_start, read_rows, read_start
 from fedsel.wire import CloseRule, Intent, Model, RecordPipeline, Schema
-from fedsel.wire._contract import Invitations, check_labels
+from fedsel.wire._contract import Invitations, ShuffleRule, check_labels
 
 _OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "requested_solution"]
 _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
 """Names that the layers below use for keys of the file."""
 _SHORT = ("features", "labels", "target_range")
 """Keys that are a short way to write a schema."""
+DROP_OUT = 0.1
+"""The share of the clients that is taken not to report in an epoch."""
 MOST_DIM = 1 << 27
 """Entries of an update: a gigabyte for each copy of the model that a server holds."""
 
@@ -69,6 +72,13 @@ class Limits:
                 check_positive(name, value)
 
 
+def check_name(name: object) -> None:
+    """Refuse what cannot be the name of a run."""
+    check_kind("name", name, str)
+    if not name or len(str(name)) > 100 or not str(name).isprintable():
+        raise InvalidArgument("name", name, "1 … 100 characters that can be printed")
+
+
 @final
 @dataclass(frozen=True)
 class Task:
@@ -84,6 +94,8 @@ class Task:
       the recipe has ``dim``, and devices bring updates of their own.
     - ``start``: a file of weights (.npy) to begin with, or a model (.json), which also says how
       devices prepare records; zeros without one.
+    - ``shuffle``: devices seal their reports and give them to a relay, which releases a round whole
+      (`ShuffleRule`); in a file ``n_min`` may be "auto", which follows from clients and rounds.
     - ``close_after``: `CloseRule`; ``limits``: `Limits`; ``invitations``: "signed", or "open" to
       anyone; ``purpose``, ``recipient``: what requests say; ``origins``: web pages of other
       sites that may ask (CORS), none unless named.
@@ -109,13 +121,12 @@ class Task:
     recipient: str = ""
     origins: tuple[str, ...] = ()
     evaluation: dict[str, str] | None = None
+    shuffle: ShuffleRule | None = None
     limits: Limits = field(default_factory=Limits)
     file: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        check_kind("name", self.name, str)
-        if not self.name or len(self.name) > 100 or not self.name.isprintable():
-            raise InvalidArgument("name", self.name, "1 … 100 characters that can be printed")
+        check_name(self.name)
         if self.invitations not in get_args(Invitations):
             raise InvalidArgument("invitations", self.invitations, '"signed" or "open"')
         LinearModel(self.loss)
@@ -125,6 +136,7 @@ class Task:
                 raise InvalidArgument("dim", self.dim, f"at most {MOST_DIM}")
             allowed = f"fewer: they ask for {self.dim} weights, of at most {MOST_DIM}"
             raise InvalidArgument("features", self.schema.feature_count, allowed)
+        self._check_shuffle()
         _ = self.begin  # reports whatever else is wrong before anything is served
 
     def _check_records(self) -> None:
@@ -153,6 +165,49 @@ class Task:
         for name in ("centre", "spread"):
             if getattr(self.recipe, name) not in (0.0, AUTO):
                 raise InvalidArgument(name, getattr(self.recipe, name), allowed)
+
+    def _check_shuffle(self) -> None:
+        """Refuse a rule that no round, or no relay, could keep."""
+        rule, closing = self.shuffle, self.close_after
+        if rule is None:
+            return
+        if self.invitations == "open":
+            allowed = '"signed" with shuffle: one client that takes part often hides nobody'
+            raise InvalidArgument("invitations", self.invitations, allowed)
+        if closing.reports is not None and closing.reports < rule.n_min:
+            allowed = f"at least shuffle.n_min = {rule.n_min}, or omitted"
+            raise InvalidArgument("close_after.reports", closing.reports, allowed)
+        in_round = self.clients // self.rounds_per_epoch
+        if rule.n_min > in_round:
+            allowed = (
+                f"at most {in_round}, the clients of a round: {self.clients} share"
+                f" {self.rounds_per_epoch}"
+            )
+            raise InvalidArgument("shuffle.n_min", rule.n_min, allowed)
+
+    @cached_property
+    def shuffled_epsilon(self) -> float:
+        """What shuffling proves for all reports of a client: a central ε, at the rule's δ."""
+        if self.shuffle is None:
+            raise InvalidArgument("shuffle", None, "set")
+        with patience("proving the central guarantee"):
+            return self.shuffle.guarantee(self.begin.recipe, composed=True).epsilon
+
+    @property
+    def needed(self) -> int:
+        """How many reports a round needs at least to be over, however long it takes."""
+        rule, n_min = self.close_after, 0 if self.shuffle is None else self.shuffle.n_min
+        by_time = math.inf if rule.seconds is None else max(rule.least, n_min)
+        return int(min(by_time, math.inf if rule.reports is None else max(rule.reports, n_min)))
+
+    @property
+    def waiting(self) -> float:
+        """At least the probability that some round has to wait for the reports that it needs.
+
+        A tenth of the clients is taken to drop out.
+        """
+        known: dict[str, Any] = {"epochs": self.recipe.epochs, "drop_out": DROP_OUT}
+        return waiting_probability(self.needed, self.clients, self.rounds_per_epoch, **known)
 
     def __str__(self) -> str:
         """How messages name it."""
@@ -257,10 +312,11 @@ class Task:
         with naming(_RENAMED):
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
-            given["close_after"] = _table(CloseRule, "close_after", given["close_after"])
+            given["close_after"] = table_of(CloseRule, "close_after", given["close_after"])
             for key in ("start", "public_rows"):
                 given[key] = _path(key, given.get(key))
-            given["limits"] = _table(Limits, "limits", given.get("limits", {}))
+            given["shuffle"] = _shuffle(values, recipe, given["close_after"])
+            given["limits"] = table_of(Limits, "limits", given.get("limits", {}))
             given["evaluation"] = _evaluation(given.get("evaluation"))
             if "features" in values:
                 given |= _schema_of_features(values)
@@ -268,7 +324,7 @@ class Task:
                 check_omitted("omitted without features", **{k: values.get(k) for k in _SHORT})
                 given["schema"] = _schema(values.get("schema"))
             if "origins" in given:
-                given["origins"] = _texts("origins", given["origins"])
+                given["origins"] = texts_of("origins", given["origins"])
             return cls(recipe=recipe, file=file, **given)
 
 
@@ -293,12 +349,12 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
     check_omitted("omitted beside features", schema=given)
     features, bounds = values["features"], values.get("feature_range")
     labels, target = values.get("labels"), values.get("target_range")
-    classes = None if labels is None else _texts("labels", labels)
+    classes = None if labels is None else texts_of("labels", labels)
     of_label: dict[str, Any] = {"classes": classes, "target_range": target}
     with naming({"columns": "features", "classes": "labels"}):
         if isinstance(features, int) and not isinstance(features, bool):
             return {"schema": Schema(features, **of_label), "feature_range": bounds}
-        names = _texts("features", features)
+        names = texts_of("features", features)
         if bounds is None:
             raise InvalidArgument("feature_range", None, '[low, high], or "private"')
         scale = FeatureScale.declared(bounds, len(names))
@@ -323,7 +379,7 @@ def _path(key: str, value: object) -> Path | None:
     return None if value is None else Path(value)
 
 
-def _table(kind: type[Any], name: str, values: object) -> Any:
+def table_of(kind: type[Any], name: str, values: object) -> Any:
     """A record of this kind from a table of the file."""
     known = [f.name for f in fields(kind)]
     if not isinstance(values, Mapping):
@@ -332,7 +388,25 @@ def _table(kind: type[Any], name: str, values: object) -> Any:
     return kind(**values)
 
 
-def _texts(name: str, values: object) -> tuple[str, ...]:
+def _shuffle(values: Mapping[str, Any], recipe: Recipe, closing: CloseRule) -> ShuffleRule | None:
+    """The rule of a relay; an automatic ``n_min`` is one that all rounds are sure to reach."""
+    given = values.get("shuffle")
+    if given is None:
+        return None
+    if isinstance(given, Mapping) and given.get("n_min", AUTO) == AUTO:
+        clients = check_count("clients", values["clients"])
+        rounds = check_count("rounds_per_epoch", values.get("rounds_per_epoch", 1))
+        n_min = reachable_n_min(clients, rounds, epochs=recipe.epochs, drop_out=DROP_OUT)
+        if n_min < 2:
+            allowed = f"more, or fewer rounds: {rounds} in an epoch leave nobody to hide among"
+            raise InvalidArgument("clients", clients, allowed)
+        given = {**given, "n_min": min(n_min, closing.reports or n_min)}
+    rule: ShuffleRule = table_of(ShuffleRule, "shuffle", given)
+    return rule
+
+
+def texts_of(name: str, values: object) -> tuple[str, ...]:
+    """The texts of a list."""
     listed = isinstance(values, list | tuple) and values
     if not listed or not all(isinstance(v, str) and v for v in values):  # type: ignore[attr-defined]
         raise InvalidArgument(name, values, "a list of at least one text, none of them empty")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import json
 import secrets
 import time
-from typing import Literal, NamedTuple, final
+from typing import Literal, NamedTuple, final, get_args
 
 from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
@@ -18,15 +18,17 @@ with needed("service", "fedsel.service"):
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedsel.device._connection import check_address
 from fedsel.errors import check_positive
 from fedsel.server import FolderInUse
-from fedsel.service._collector import opened
-from fedsel.service._store import open_store
+from fedsel.server._keys import RunKeys
+from fedsel.service._store import key_of_environment, open_store
 from fedsel.service._task import Task
+from fedsel.service._training import opened
+from fedsel.service.relay._config import RelayConfig
+from fedsel.service.relay._state import begun
 
-Kind = Literal["device", "gateway"]
-KEY_VARIABLE = "FEDSEL_SERVICE_KEY"
-"""The secret that signs invitations, in hexadecimal, where it is not to lie in the database."""
+Kind = Literal["device", "gateway", "relay"]
 _ALGORITHM = "HS256"
 _LEAST_NAME, _MOST_TOKEN = 16, 1024
 NAME_BYTES = 16
@@ -86,8 +88,8 @@ class Invitations:
             if self._open and len(token) >= _LEAST_NAME and "." not in token:
                 return Participant("device", token.encode())
             return None
-        kind = claims.get("kind")
-        if kind not in ("device", "gateway"):
+        kind: Kind | None = claims.get("kind")
+        if kind is None or kind not in get_args(Kind):
             return None
         return Participant(kind, str(claims["sub"]).encode())
 
@@ -97,25 +99,15 @@ class Invitations:
         return hashlib.blake2b(what, key=self._hashing, digest_size=NAME_BYTES).digest()
 
 
-def key_of_environment() -> bytes | None:
-    """The secret of the environment, if it has one."""
-    text = os.environ.get(KEY_VARIABLE)
-    if not text:
-        return None
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) < 32:
-        raise InvalidArgument(KEY_VARIABLE, "not shown", "at least 64 hexadecimal digits")
-    return key[:64]
-
-
 MOST_DAYS = 36_500
 
 
 def invitations(
-    task: Task, store: str | Path, count: int, kind: Kind = "device", days: float | None = None
+    task: Task | RelayConfig,
+    store: str | Path,
+    count: int,
+    kind: Kind = "device",
+    days: float | None = None,
 ) -> Iterator[str]:
     """Make ``count`` new tokens; the run begins with the first one if it is new."""
     if days is not None and check_positive("days", days) > MOST_DAYS:
@@ -124,8 +116,8 @@ def invitations(
     return (run.invite(kind, days) for _ in range(count))
 
 
-def invitations_of(task: Task, store: str | Path) -> Invitations:
-    """The invitations of a task; its run begins if it is new."""
+def invitations_of(task: Task | RelayConfig, store: str | Path) -> Invitations:
+    """The invitations of a task or a relay; its run begins if it is new."""
     # The running service has the folder, but others may read the key beside it.
     kept = open_store(store, alone=False)
     try:
@@ -138,7 +130,35 @@ def invitations_of(task: Task, store: str | Path) -> Invitations:
                 allowed = f"in the store, which has {', '.join(map(repr, names))}"
                 remedy = "end the service that uses the store, then invite: the run begins with it"
                 raise InvalidArgument("task", task.name, f"{allowed}; {remedy}") from None
-        run = opened(task, kept).run
-        return Invitations(kept.key(), run, open_to_all=task.invitations == "open")
+        if isinstance(task, Task):
+            run, open_to_all = opened(task, kept).run, task.invitations == "open"
+        else:
+            run, open_to_all = bytes.fromhex(begun(task, kept).run), False
+        return Invitations(kept.key(), run, open_to_all=open_to_all)
     finally:
         kept.close()
+
+
+def relay_settings(task: Task, store: str | Path, service: str) -> str:
+    """The file of a relay for a shuffled task, with an invitation to that relay: a secret."""
+    if task.shuffle is None:
+        raise InvalidArgument("task", task.name, "one with a table [shuffle]")
+    check_address("service", service)
+    token = invitations_of(task, store).invite("relay")
+    kept = open_store(store, alone=False)
+    try:
+        kept.choose(task.name)
+        run = opened(task, kept).run
+        keys = RunKeys.of_secret(kept.secret, run)
+    finally:
+        kept.close()
+    values = {
+        "name": task.name,
+        "service": service,
+        "run": run.hex(),
+        "server_key": keys.sealing.public,
+        "signing_key": keys.signing.public,
+        "token": token,
+    }
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
+    return "\n".join([*lines, ""])

@@ -23,13 +23,13 @@ from typing import cast, final
 
 from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.service._collector import opened
 from fedsel.service._connections import Listener, Network
-from fedsel.service._monitoring import Evaluation, log_event, log_to_stderr
+from fedsel.service._front import Served
+from fedsel.service._monitoring import log_event, log_to_stderr
 from fedsel.service._runs import Runs
 from fedsel.service._store import open_store
-from fedsel.service._task import Limits, Task
-from fedsel.service.app import create_app
+from fedsel.service._task import Limits
+from fedsel.service.app import create_app, front_of
 
 with needed("service", "fedsel.service"):
     import uvicorn
@@ -121,13 +121,13 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    task: Task | Sequence[Task], serving: Serving, ready: Callable[[str], object] = id
+    served: Served | Sequence[Served], serving: Serving, ready: Callable[[str], object] = id
 ) -> None:
     """Serve one task or several until interrupted; ``ready`` gets the address once it is bound.
 
     If any store cannot be used, or has begun with another task, nothing is served.
     """
-    runs = Runs.of(task, serving.store)
+    runs = Runs.of(served, serving.store)
     log_to_stderr(serving.log_level)
     _check(runs, serving)
     _allow_connections(runs.limits)
@@ -141,9 +141,9 @@ def serve(
 
 
 @contextmanager
-def background(task: Task | Sequence[Task], serving: Serving) -> Iterator[str]:
+def background(served: Served | Sequence[Served], serving: Serving) -> Iterator[str]:
     """Serve from a thread of this process, until the block ends; yields the address."""
-    runs = Runs.of(task, serving.store)
+    runs = Runs.of(served, serving.store)
     _check(runs, serving)
     listening, address = _bound(serving)
     server = _Server(runs, serving)
@@ -163,19 +163,17 @@ def background(task: Task | Sequence[Task], serving: Serving) -> Iterator[str]:
 
 def _check(runs: Runs, serving: Serving) -> None:
     """Refuse now what would fail later: test sets, certificate, stores."""
-    for task in runs.tasks:
-        Evaluation.of(task)
     serving.listener(runs.limits)
-    for place, tasks in runs.by_store.items():
+    for place, served in runs.by_store.items():
         store = open_store(place)
         try:
             if serving.workers > 1 and not store.several_processes:
                 allowed = "1 with SQLite; give --store postgresql://… for more"
                 raise InvalidArgument("workers", serving.workers, allowed)
-            for task in tasks:
-                opened(task, store)
+            for one in served:
+                front_of(one).check(one, store)
             for name in store.names():
-                if name not in [task.name for task in tasks]:
+                if name not in [one.name for one in served]:
                     log_event("run stays in the store, not served: no task has its name", run=name)
         finally:
             store.close()
@@ -268,7 +266,7 @@ def _end_with(supervisor: Worker) -> None:
 
 def _config(runs: Runs, serving: Serving, listener: Listener) -> uvicorn.Config:
     return uvicorn.Config(
-        partial(create_app, runs.tasks, runs.stores),
+        partial(create_app, runs.served, runs.stores),
         factory=True,
         http=cast(type[asyncio.Protocol], listener),
         ws="none",

@@ -1,0 +1,228 @@
+"""A run that is trained: which reports count, when a round is over, and the step that follows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import operator
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple, final
+
+import numpy as np
+
+from fedsel.errors import InvalidArgument
+from fedsel.mechanisms._reports import Totals
+from fedsel.server._checkpoint import Checkpoint, Counts, judge_round, judge_rounds
+from fedsel.server._folder import CheckpointError
+from fedsel.server._keys import RunKeys
+from fedsel.service._monitoring import Evaluation, log_event
+from fedsel.service._snapshot import RunSnapshot
+from fedsel.service._store import (
+    GatewayBatch,
+    RoundStatus,
+    Store,
+    Transaction,
+)
+from fedsel.service._task import Limits, Task
+from fedsel.wire import ReportFormat, Verdict
+
+
+class IncomingReport(NamedTuple):
+    """A well-formed report of a participant."""
+
+    round: int
+    participant: bytes
+    report: bytes
+
+
+class Receipt(NamedTuple):
+    """The verdict on a batch, and the counts of its reports."""
+
+    verdict: Verdict
+    counts: Counts
+
+
+Item = IncomingReport | GatewayBatch
+Same = Callable[[bytes | None, bytes], bool]
+
+
+def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
+    """The checkpoint of a task's run, which begins if it is new; another task is refused."""
+    kept = store.begin(task.name, task.begin.encode(), time.time() if now is None else now)
+    state = Checkpoint.decode(kept)
+    try:
+        state.check_same(task.begin)
+    except InvalidArgument as error:
+        error.name += f" of {task}"
+        error.allowed += (
+            " (its run has begun so, and what is automatic follows from the rest of the task; undo"
+            " the change, or give the task another name or another --store)"
+        )
+        raise
+    return state
+
+
+def judge_reports(
+    transaction: Transaction,
+    reports: Sequence[IncomingReport],
+    rounds: int,
+    same: Same = operator.eq,
+) -> list[Verdict]:
+    """Add reports to the open round, unless all ``rounds`` are over; return their verdicts.
+
+    ``same`` says whether what a participant had sent in a round is what it sends now.
+    """
+    number, first = transaction.round, dict[bytes, bytes]()
+    verdicts = [judge_round(report.round, number, number >= rounds) for report in reports]
+    for report, verdict in zip(reports, verdicts, strict=True):
+        if verdict is Verdict.ACCEPTED:
+            first.setdefault(report.participant, report.report)
+    found = transaction.add(number, list(first.items())) if first else []
+    before = dict(zip(first, found, strict=True))
+    for i, (of_round, participant, sent) in enumerate(reports):
+        verdict = verdicts[i]
+        if verdict is Verdict.ACCEPTED:
+            known = before[participant]
+            if known is not None:
+                verdicts[i] = Verdict.DUPLICATE if same(known, sent) else Verdict.CONFLICT
+            else:  # added now; a second one of the same group meets the first
+                before[participant] = first[participant]
+        elif verdict is Verdict.LATE and same(transaction.report_of(of_round, participant), sent):
+            verdicts[i] = Verdict.DUPLICATE
+    return verdicts
+
+
+def judge_batch(
+    transaction: Transaction, batch: GatewayBatch, form: ReportFormat, rounds: int
+) -> Receipt:
+    """Add a batch's reports of the open round, once; a repeated batch gets its first receipt."""
+    digest = hashlib.sha256(batch.data).digest()
+    before = transaction.batch_of(batch)
+    if before is not None:
+        return Receipt(Verdict.DUPLICATE if before[0] == digest else Verdict.CONFLICT, before[1])
+    number = transaction.round
+    if batch.round is not None:
+        verdict = judge_round(batch.round, number, number >= rounds)
+        if verdict is not Verdict.ACCEPTED:
+            return Receipt(verdict, Counts())
+    now, late = judge_rounds(form.decode_many(batch.data), number, number >= rounds)
+    accepted = int(np.count_nonzero(now))
+    counts = Counts(accepted, len(now) - accepted - late, 0, late)
+    if accepted < len(now):
+        rows = np.frombuffer(batch.data, dtype=np.dtype((np.void, form.size)))
+        batch = replace(batch, data=rows[now].tobytes())
+    transaction.add_batch(batch, digest, counts)
+    return Receipt(Verdict.ACCEPTED, counts)
+
+
+def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
+    """Count the verdicts of a group, and ``rejected`` further reports."""
+    counts = Counts.of(verdicts).plus(Counts(rejected=rejected))
+    for receipt in verdicts:
+        if isinstance(receipt, Verdict):
+            continue
+        if receipt.verdict is Verdict.ACCEPTED:
+            counts = counts.plus(receipt.counts)
+        elif receipt.verdict is Verdict.DUPLICATE:
+            counts = counts.plus(Counts(duplicate=receipt.counts.accepted))
+        else:
+            counts = counts.plus(Counts(rejected=1))
+    return counts
+
+
+@final
+class TrainingRun:
+    """The run of a task, for a `Collector`: its round is over by the task's rule, and it steps.
+
+    The rounds of a shuffled run are over when its relay has released them (`release`).
+    """
+
+    def __init__(self, task: Task, store: Store, now: Callable[[], float]) -> None:
+        self.task, self.store, self._now = task, store, now
+        self._test = Evaluation.of(task)
+        state = opened(task, store, now())
+        self.keys = None if task.shuffle is None else RunKeys.of_secret(store.secret, state.run)
+        self.snapshot = RunSnapshot(task, state, store.rounds(), self.keys)
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.task.name
+
+    @property
+    def limits(self) -> Limits:
+        """What clients may do."""
+        return self.task.limits
+
+    def judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Verdict | Receipt]:
+        """Add reports and batches to the open round; return what became of each."""
+        rounds = self.snapshot.rounds
+        verdicts: dict[int, Verdict | Receipt] = {}
+        reports = [(i, item) for i, item in enumerate(items) if isinstance(item, IncomingReport)]
+        judged = judge_reports(transaction, [item for _, item in reports], rounds)
+        verdicts.update(zip((i for i, _ in reports), judged, strict=True))
+        batches = [(i, item) for i, item in enumerate(items) if isinstance(item, GatewayBatch)]
+        # In one order everywhere: processes that wait for each other's batches must not do so
+        # in a circle.
+        for i, batch in sorted(batches, key=lambda pair: (pair[1].gateway, pair[1].number)):
+            verdicts[i] = judge_batch(transaction, batch, self.snapshot.form, rounds)
+        return [verdicts[i] for i in range(len(items))]
+
+    def read(self) -> None:
+        """Follow where another process has ended a round."""
+        state = Checkpoint.decode(self.store.checkpoint())
+        self.snapshot = RunSnapshot(self.task, state, self.store.rounds(), self.keys)
+
+    def due(self, status: RoundStatus) -> bool:
+        """Whether the open round is over by its rule."""
+        rule = self.task.close_after
+        seconds = self._now() - status.opened
+        waits = self.snapshot.finished or self.task.shuffle is not None
+        return not waits and rule.due(status.counts.accepted, seconds)
+
+    def close(self) -> None:
+        """End the open round, if no other process was faster: add up, step, open the next one."""
+        with self.store.closing() as transaction:
+            status = transaction.status()
+            if status.round != self.snapshot.round or not self.due(status):
+                return
+            self._step(transaction, status)
+        self._log_closed(status)
+
+    def release(self, number: int, count: int) -> Verdict:
+        """End a round whose relay has released so many reports: once, and when all are here."""
+        with self.store.closing() as transaction:
+            verdict = judge_round(
+                number, transaction.round, transaction.round >= self.snapshot.rounds
+            )
+            if verdict is not Verdict.ACCEPTED:
+                return Verdict.DUPLICATE if verdict is Verdict.LATE else verdict
+            rule, status = self.task.shuffle, transaction.status()
+            if rule is None or count < rule.n_min or count != transaction.batched():
+                return Verdict.CONFLICT
+            self._step(transaction, status)
+        self._log_closed(status)
+        return Verdict.ACCEPTED
+
+    def _step(self, transaction: Transaction, status: RoundStatus) -> None:
+        state = Checkpoint.decode(transaction.checkpoint())
+        after = state.advanced(self._added(transaction, status), status.counts)
+        found = None if self._test is None else json.dumps(self._test.measured(after))
+        transaction.advance(after.encode(), self._now(), after.finished, found)
+
+    def _log_closed(self, status: RoundStatus) -> None:
+        counts = status.counts._asdict()
+        log_event("round closed", task=self.task.name, round=status.round, **counts)
+
+    def _added(self, transaction: Transaction, status: RoundStatus) -> Totals:
+        """The sums of the round, from the database: memory does not grow with the reports."""
+        totals = self.snapshot.state.recipe.build().in_round(status.round).totals()
+        for chunk in transaction.reports(status.round):
+            totals.add(self.snapshot.form.decode_many(chunk).reports)
+        if totals.count != status.counts.accepted:
+            raise CheckpointError(
+                f"round {status.round} has {totals.count} reports, not {status.counts.accepted}"
+            )
+        return totals
