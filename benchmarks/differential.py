@@ -5,8 +5,13 @@ numbers, a residual, a round and 64-bit words, some of them on the edge. What mu
 charge, the report's bytes, the residual that is kept, and how many words were used. Beside them go
 requests with damaged bytes and texts of odd characters, on which both must agree, too.
 
+A history is a device with windows, a menu and a clock of its own: requests at random times, clocks
+that are confirmed, policies that change. What must agree is each decision, and what the ledger says
+in the end: limits, confirmations, what is left and what is renewed when.
+
 Examples: python benchmarks/differential.py --count 100000
           python benchmarks/differential.py --solutions FJ RJ
+          python benchmarks/differential.py --count 0 --histories 2000
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsel._internal.random import Stream
+from fedsel.device import Client, LedgerError, Policy, Refused
 from fedsel.device._client import saturated
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Share
@@ -212,7 +219,161 @@ def _understood(message):
     return "understood"
 
 
-def compare(count, seed=0, progress=None, solutions=None):
+_HOUR, _DAY, _BEGIN, _DIM = 3_600, 86_400, 1_700_000_000, 6
+_PRICES = ("1/10", "1/3", "1/2", "1", "1/7", "2/101", "1/103", "3/2")
+_LENGTHS = ("1 hour", "3 hours", "36 hours", "1 day", "1 week", "30 days")
+_PURPOSES = ("", "Health research", "Advertising", "health research")
+_RECIPIENTS = ("", "A hospital", "Example Ltd")
+_STEPS = (0, 0, 1, 600, _HOUR - 1, _HOUR, _HOUR + 1, 3 * _HOUR + 1, _DAY, _DAY + 1)
+_PLAIN = {
+    "dim": _DIM,
+    "k": 2,
+    "mu": 0.1,
+    "rho": None,
+    "learning_rate": 1.0,
+    "averaging": 0.0,
+    "spread": 0.0,
+    "centre": 0.0,
+}
+
+
+def histories(rng, count):
+    """Histories with what Python makes of them."""
+    for _ in range(count):
+        policy, now = _random_policy(rng), _BEGIN
+        steps = [{"now": now, "policy": policy, "by": None}]
+        for _ in range(rng.randint(5, 25)):
+            now = max(0, now + _random_step(rng))
+            steps.append(_random_event(rng, now, steps[0]["policy"]))
+        task = {"history": json.loads(json.dumps(steps, default=str))}
+        with tempfile.TemporaryDirectory() as folder:
+            yield task, _lived(steps, folder), None
+
+
+def _random_step(rng):
+    step = rng.choice(_STEPS) + rng.choice([0, 0, 0.5, 0.25])
+    if rng.random() < 0.15:
+        return -step
+    return rng.choice([60, 120]) * _DAY + rng.randint(-1, 1) if rng.random() < 0.03 else step
+
+
+def _random_event(rng, now, policy):
+    kind = rng.random()
+    if kind < 0.12:
+        return {"now": now, "confirm": "The owner"}
+    if kind < 0.2:
+        changed = {**policy, **_random_policy(rng)} if rng.random() < 0.5 else _random_policy(rng)
+        by = rng.choice([None, None, "The owner"])
+        return {"now": now, "policy": changed, "by": by}
+    texts = {"purpose": rng.choice(_PURPOSES), "recipient": rng.choice(_RECIPIENTS)}
+    if policy.get("menu") and rng.random() < 0.7:
+        texts |= {name: text for name, text in policy["menu"][0].items() if name in texts}
+    return {"now": now, "charge": Fraction(rng.choice(_PRICES)), **texts}
+
+
+def _random_policy(rng):
+    def epsilon(*texts):
+        return Fraction(rng.choice(texts))
+
+    def window():
+        return [epsilon("1/2", "1", "3/2", "2", "5"), rng.choice(_LENGTHS)]
+
+    policy = {"per_report": epsilon("1", "3/2", "2"), "solutions": ["PM"], "dimensions": [_DIM]}
+    policy["runs"] = rng.choice([1, 99])
+    if rng.random() < 0.8:
+        policy["per_window"] = window()
+    if "per_window" not in policy or rng.random() < 0.5:
+        policy["lifetime"] = epsilon("2", "3", "8", "20")
+    if rng.random() < 0.4:
+        policy["menu"] = [_random_item(rng, epsilon, window) for _ in range(rng.randint(1, 3))]
+    if "per_window" in policy and rng.random() < 0.3:
+        policy["clock_tolerance"] = rng.choice(_LENGTHS)
+    return policy
+
+
+def _random_item(rng, epsilon, window):
+    item = {}
+    while not item:
+        for name, texts in (("purpose", _PURPOSES), ("recipient", _RECIPIENTS)):
+            if rng.random() < 0.6:
+                item[name] = rng.choice(texts[1:])
+    texts = len(item)
+    while len(item) == texts:
+        if rng.random() < 0.3:
+            item["per_report"] = epsilon("1/2", "1", "2")
+        if rng.random() < 0.4:
+            item["lifetime"] = epsilon("1", "3")
+        if rng.random() < 0.5:
+            item["per_window"] = window()
+    return item
+
+
+def _lived(steps, folder):
+    """The decisions of a device, and what its ledger says in the end."""
+    client, decisions = None, []
+    for number, step in enumerate(steps):
+        now = step["now"]
+        try:
+            if "policy" in step:
+                client = _opened(step, client, Path(folder, "store"))
+                decisions.append("opened")
+            elif "confirm" in step:
+                client.ledger._now = lambda now=now: now
+                client.ledger.confirm_clock(step["confirm"])
+                decisions.append("confirmed")
+            else:
+                decisions.append(_reported(client, step, number))
+        except LedgerError as error:
+            decisions.append(error.fault.name)
+        except Refused as refused:
+            decisions.append(refused.reason.name)
+    history = client.history()
+    return {
+        "decisions": decisions,
+        "spent": str(history.spent),
+        "left": None if history.left is None else str(history.left),
+        "changes": [
+            [[_row(limit) for limit in change.limits], change.time, change.reports, change.by]
+            for change in history.changes
+        ],
+        "confirmations": [list(vars(one).values()) for one in history.confirmations],
+        "standings": [
+            [
+                _row(one.limit),
+                *map(str, (one.held, one.ever, one.left)),
+                [[at, str(given)] for at, given in one.renewals],
+            ]
+            for one in history.standings(steps[-1]["now"])
+        ],
+    }
+
+
+def _opened(step, before, store):
+    """The client of a policy; it is as if its process had begun at the time of the step."""
+    clock, time.time = time.time, lambda: step["now"]
+    try:
+        client = Client(
+            Policy.of(step["policy"]), store, create=before is None, raised_by=step["by"]
+        )
+    finally:
+        time.time = clock
+    return client
+
+
+def _reported(client, step, number):
+    recipe = check_sendable(Recipe("PM", epsilon=step["charge"], **_PLAIN))
+    intent = Intent(step["purpose"], step["recipient"])
+    request = Request(number.to_bytes(16, "big"), 0, 0, recipe, intent)
+    client._now = lambda: step["now"]
+    client.answer(request.encode(), np.zeros(_DIM), np.zeros(_DIM))
+    return [client.history().entries[-1].time, str(recipe.charge)]
+
+
+def _row(limit):
+    return [str(limit.epsilon), limit.seconds, limit.purpose, limit.recipient]
+
+
+def compare(count, seed=0, progress=None, solutions=None, lives=0):
     """How many tasks agree, those that only differ by the rounding of scores, and the others."""
     rng, known = random.Random(seed), solutions or private_names()
     node = subprocess.Popen(
@@ -225,7 +386,7 @@ def compare(count, seed=0, progress=None, solutions=None):
     )
     agreed, rounded, differing = 0, 0, []
     with node:
-        source = tasks(rng, count, known)
+        source = itertools.chain(tasks(rng, count, known), histories(rng, lives))
         while batch := list(itertools.islice(source, 64)):
             # In small parts, so that neither side waits for a full pipe.
             for task, wanted, explained in batch:
@@ -248,6 +409,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000, help="tasks (10000)")
     parser.add_argument("--seed", type=int, default=0, help="of the tasks (0)")
+    parser.add_argument("--histories", type=int, default=200, help="of ledgers (200)")
     parser.add_argument("--solutions", nargs="+", metavar="NAME", help="only these (all private)")
     options = parser.parse_args()
     begin = time.monotonic()
@@ -257,7 +419,9 @@ def main():
             rate = done / (time.monotonic() - begin)
             print(f"\r{done:,} tasks, {rate:,.0f} a second", end="", file=sys.stderr, flush=True)
 
-    agreed, rounded, differing = compare(options.count, options.seed, progress, options.solutions)
+    agreed, rounded, differing = compare(
+        options.count, options.seed, progress, options.solutions, options.histories
+    )
     print(file=sys.stderr)
     print(
         f"{agreed:,} agree; {rounded:,} of RC differ by the rounding of its scores; "

@@ -146,3 +146,8 @@ def test_random_tasks_of_fresh_bases_give_the_bytes_of_python(node):
     agreed, rounded, differing = compare(count=600, seed=21, solutions=["FJ"])
     assert (rounded, differing) == (0, [])
     assert agreed >= 600
+
+
+def test_random_histories_give_the_decisions_of_python(node):
+    agreed, rounded, differing = compare(count=0, seed=22, lives=150)
+    assert (agreed, rounded, differing) == (150, 0, [])

@@ -231,7 +231,7 @@ def test_a_total_above_the_ledgers_is_raised_by_the_person_alone(service, visito
     tab.wait_for_selector(ACCEPTED)
     tab.click("#stop")
     tab.get_by_text("Paused.").wait_for()
-    raises = "This raises the total of your ledger, on record."
+    raises = "This raises the limits of your ledger, on record."
     assert raises not in tab.inner_text("#limits-said")
     tab.fill("#lifetime", "2")
     assert raises in tab.inner_text("#limits-said")
@@ -253,6 +253,42 @@ def test_a_total_above_the_ledgers_is_raised_by_the_person_alone(service, visito
     tab.get_by_text("Stopped: the lifetime of the policy is above").wait_for()
     assert raises in tab.inner_text("#limits-said")
     assert ledger_facts(tab)["ε in total"] == "1.5"
+
+
+AHEAD = "const real = Date.now; Date.now = () => real() + 61 * 86400000"
+
+
+def test_a_budget_renews_by_a_clock_that_the_person_confirms(service, visitor):
+    tab = visitor.open(service.invitations.invite("device"))
+    tab.fill("#per-report", "1")
+    tab.click("#renewal summary")
+    tab.fill("#window", "-1")
+    assert "ε in any such time: must be a number > 0" in tab.inner_text("#limits-said")
+    tab.fill("#window", "1")
+    assert "Enough now for 1 of the 2 reports" in tab.inner_text("#limits-said")
+    tab.fill("#lifetime", "")
+    assert "What is sent in any 30 days, by itself" in tab.inner_text("#meaning")
+    take_part(tab)
+    tab.wait_for_selector(ACCEPTED)
+    facts = ledger_facts(tab)
+    left = "Left now of ε = 1 in any 30 days"
+    assert (facts["ε spent, ever"], facts[left], "ε in total" in facts) == ("1", "0", False)
+    assert facts["Comes back next"].startswith("ε = 1, ")
+    tab.click("#stop")
+    tab.get_by_text("Paused.").wait_for()
+    assert "Too little is left now for a report." in tab.inner_text("#limits-said")
+    # The window comes back as it was. Much later the person is asked what time it is.
+    later = visitor.open(service.invitations.invite("device"))
+    assert later.input_value("#window") == "1"
+    assert later.is_hidden("#clock")
+    later.evaluate(AHEAD)
+    choose(later)
+    later.wait_for_selector("#clock")
+    assert later.is_disabled("#go")
+    later.check("#clock-yes")
+    later.click("#go")
+    later.wait_for_selector("#ledger-facts >> text=Clock confirmed")
+    assert ledger_facts(later)[left] == "1"
 
 
 def test_wrong_invitations(service, visitor):

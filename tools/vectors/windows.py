@@ -189,7 +189,7 @@ def _tables() -> Iterator[Case]:
         {**window, "menu": [health, {**health, "purposes": ["Health research"]}]},
         {**window, "menu": [{**health, "per_window": [2, "1 month"]}]},
         {**window, "menu": [{**health, "per_report": 0}]},
-        {**window, "menu": [{**health, "lifetime": "8"}]},
+        {**window, "menu": [{**health, "lifetime": True}]},
     ):
         case: Case = {"kind": "table", "values": values}
         try:

@@ -205,7 +205,7 @@ test("damaged, foreign and rolled back ledgers are refused", async () => {
   assert.equal(await fault({ ...begun.held, witness: old.witness }), "DISAGREES");
   assert.equal(await fault({ ...now, ledger: "hello" }), "FOREIGN");
   assert.equal(
-    await fault({ ...now, ledger: now.ledger.replace('"version":2', '"version":3') }),
+    await fault({ ...now, ledger: now.ledger.replace('"version":3', '"version":4') }),
     "FOREIGN",
   );
   assert.equal(await fault({ ledger: now.witness, witness: now.witness }), "FOREIGN");
@@ -264,23 +264,32 @@ test("a ledger that was edited is refused also with a new sum of its text", asyn
     (state) => {
       state.entries[0].round = 0.5;
     },
-    ...["much", "80", "1", "-4", 4].map((lifetime) => (state) => {
-      state.lifetimes[0].lifetime = lifetime;
+    ...["much", "80", "1", "-4", 4].map((epsilon) => (state) => {
+      state.decisions[0].limits[0][0] = epsilon;
     }),
+    ...[[], null, "much", [[]], [["8", 60, null, null]], [["8", null, null, "Somebody"]]].map(
+      (limits) => (state) => {
+        state.decisions[0].limits = limits;
+      },
+    ),
     (state) => {
-      state.lifetimes[0].by = "Somebody";
+      state.decisions[0].by = "Somebody";
     },
     (state) => {
-      state.lifetimes[0].time -= 1;
+      state.decisions[0].time -= 1;
     },
     (state) => {
-      state.lifetimes = [];
+      state.decisions = [];
     },
     (state) => {
-      state.lifetimes.push({ ...state.lifetimes[0], lifetime: "80", by: "Somebody" });
+      const limits = [["80", null, null, null]];
+      state.decisions.push({ ...state.decisions[0], limits, by: "Somebody" });
     },
     (state) => {
-      state.lifetimes.push({ ...state.lifetimes[0], reports: 7 });
+      state.decisions.push({ ...state.decisions[0], reports: 7 });
+    },
+    (state) => {
+      state.decisions.push({ ...state.decisions[0], limits: null, by: "Somebody" });
     },
   ];
   for (const [number, change] of changes.entries()) {
@@ -313,7 +322,7 @@ test("with a server's key a report leaves sealed, each time in other bytes, for 
   }
 });
 
-const lifetimesOf = async (client) => (await client.history()).lifetimes;
+const changesOf = async (client) => (await client.history()).changes;
 const withFault = (name) => (error) => error instanceof LedgerError && error.fault === name;
 
 test("a lifetime is raised in somebody's name alone, and on record for ever", async () => {
@@ -331,17 +340,17 @@ test("a lifetime is raised in somebody's name alone, and on record for ever", as
   await Client.open({ ...POLICY, lifetime: 80 }, store, { raisedBy: "Ada Bell" });
   await Client.open({ ...POLICY, lifetime: 3 }, store, { raisedBy: "Ada Bell" });
   await Client.open({ ...POLICY, lifetime: 4 }, store, { raisedBy: "Grace" });
-  const lifetimes = await lifetimesOf(client);
+  const changes = await changesOf(client);
   assert.deepEqual(
-    lifetimes.map(({ epsilon, reports, by }) => [String(epsilon), reports, by]),
+    changes.map(({ limits, reports, by }) => [...limits.map(String), reports, by]),
     [
-      ["2", 0, ""],
-      ["80", 1, "Ada Bell"],
-      ["3", 1, ""],
-      ["4", 1, "Grace"],
+      ["ε = 2 ever", 0, ""],
+      ["ε = 80 ever", 1, "Ada Bell"],
+      ["ε = 3 ever", 1, ""],
+      ["ε = 4 ever", 1, "Grace"],
     ],
   );
-  assert.ok(lifetimes.every(({ time }, i) => i === 0 || time >= begun));
+  assert.ok(changes.every(({ time }, i) => i === 0 || time >= begun));
   // The stricter of policy and ledger holds, also for a client that is open.
   const next = requestOf({ epoch: 1, round: 1 });
   await assert.rejects(client.answer(next, WEIGHTS, UPDATE), refused("EXHAUSTED"));
@@ -356,8 +365,8 @@ test("ledgers of the first version are read, and taken over also if that is cut 
   for (const seen of [witness, behind]) {
     const held = { ledger, witness: seen };
     const client = await Client.open(policy, new MemoryStore(held));
-    const first = [{ ...(await lifetimesOf(client))[0] }];
-    assert.deepEqual([String(first[0].epsilon), first[0].time, first[0].reports], ["8", null, 2]);
+    const [{ limits, time, reports }] = await changesOf(client);
+    assert.deepEqual([limits.map(String), time, reports], [["ε = 8 ever"], null, 2]);
     const attempt = Client.open({ ...policy, lifetime: 9 }, new MemoryStore(held));
     await assert.rejects(attempt, withFault("LIFETIME"));
     // Each of the three steps of the first change, at which a crash may leave the store.
@@ -380,9 +389,9 @@ test("ledgers of the first version are read, and taken over also if that is cut 
         const store = new MemoryStore(left);
         const later = await Client.open({ ...policy, lifetime: 8 }, store);
         await later.answer(requestOf({ run: 3 }), WEIGHTS, UPDATE);
-        const { entries, lifetimes } = await later.history();
+        const { entries, changes } = await later.history();
         assert.equal(entries.length, 3 + (step > 0 && !raisedBy ? 1 : 0));
-        assert.equal(lifetimes.length, step > 0 && raisedBy ? 3 : 1);
+        assert.equal(changes.length, step > 0 && raisedBy ? 3 : 1);
         // Neither goes back to what was there before.
         await assert.rejects(
           Client.open(policy, new MemoryStore({ ...store.held, ledger })),

@@ -1,7 +1,7 @@
 /** What a ledger must not lose, and how old the witness beside it may be. */
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire, syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import * as path from "node:path";
@@ -184,7 +184,36 @@ for (const apart of [false, true]) {
       const later = await opened(new MemoryStore(held(disk.note())));
       assert.equal((await later.history()).entries.length, number + 1);
     }
+    // What the owner decides is as durable.
+    await client.confirmClock("Zoë Bell");
+    const confirmed = await (await opened(new MemoryStore(held(disk.note())))).history();
+    assert.equal(confirmed.confirmations.length, 1);
     // And in between there is always a ledger that can be used.
     for (const kept of disk.kept.slice(begun)) assert.equal(await fault(held(kept)), "none");
+  });
+}
+
+for (const version of [1, 2]) {
+  test(`a power cut spoils no ledger of version ${version}`, async (t) => {
+    const file = new URL(`../../../tests/golden/ledger-js-v${version}.json`, import.meta.url);
+    const { policy, ...old } = JSON.parse(readFileSync(file, "utf-8"));
+    const disk = new Disk(mkdtempSync(path.join(tmpdir(), "fedsel-")));
+    watch(t, disk);
+    const folder = path.join(disk.root, "store");
+    const store = new FileStore(folder);
+    await store.create(old);
+    const begun = disk.kept.length;
+    await Client.open({ ...policy, per_window: [2, "1 day"] }, store);
+    for (const kept of disk.kept.slice(begun)) {
+      const left = {
+        ledger: newest(kept, folder, "ledger"),
+        witness: newest(kept, folder, "witness"),
+      };
+      const client = await Client.open(
+        { ...policy, per_window: [2, "1 day"] },
+        new MemoryStore(left),
+      );
+      assert.equal((await client.history()).entries.length, 2);
+    }
   });
 }

@@ -27,6 +27,8 @@ const FIELDS = {
   ...{ reports_per_epoch: 1000, reports_per_day: 1000, runs: 1000, weight_bound: 1e30 },
   ...{ least_seconds: 0.001, require_purpose: true, require_recipient: true },
   ...{ purposes: ["any"], recipients: ["any"], server_key: "ab".repeat(32) },
+  ...{ per_window: [500, "1 hour"], clock_tolerance: "3650 days" },
+  ...{ menu: [{ purpose: "any", lifetime: 500 }], purpose: "any", recipient: "any" },
 };
 const PREPARATION = { spread: 1, centre: 0, intercept: 1, unit: true, factor: 1 };
 const PLAN = {

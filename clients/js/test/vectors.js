@@ -2,13 +2,14 @@
 
 import "./surroundings.js"; // before anything of the client
 import * as device from "./checks/device.js";
+import { windows } from "./checks/windows.js";
 import { draws, laws, publics } from "./checks/laws.js";
 import { Mismatch } from "./checks/reading.js";
 
 const CHECKS = {
   ...{ laws, draws, public: publics, reports: { reports: device.run } },
   ...{ requests: device.requests, messages: device.messages, policies: device.policies },
-  ...{ ledgers: device.ledgers, updates: device.updates },
+  ...{ ledgers: device.ledgers, updates: device.updates, windows },
 };
 
 export const KINDS = Object.keys(CHECKS);

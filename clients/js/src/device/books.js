@@ -1,22 +1,28 @@
 /** The ledger inside one transaction: what it says, whether it is whole, and what is added to it.
  *
  * A ledger is one text: JSON in a line and the SHA-256 of that line in the next. Each entry and each
- * lifetime is linked to what came before it by SHA-256, and the witness, a second text, holds the
- * number of entries and the last link. So a ledger that was put back from a
- * copy is noticed as long as the witness was not put back with it.
+ * decision of the owner is linked to what came before it by SHA-256, and the witness, a second text,
+ * holds the number of entries and the last link. So a ledger that was put back from a copy is noticed
+ * as long as the witness was not put back with it.
  */
 
-import { Fraction, ZERO } from "../exact/fraction.js";
 import { fromHex, sameBytes, sha256, toHex } from "../hash.js";
-import { checkText } from "../wire/intent.js";
+import { NOTHING_STATED, checkText } from "../wire/intent.js";
 import { decodeRecipe } from "../wire/recipe.js";
+import { Limit, fits, loosened, sameLimits } from "./budget.js";
 import { LedgerError } from "./refusal.js";
-import { added, total } from "./spending.js";
+import { added, total, written } from "./spending.js";
+
+/** @typedef {import("./budget.js").LimitRow} LimitRow */
+/** @typedef {import("./budget.js").Past} Past */
+/** @typedef {import("../exact/fraction.js").Fraction} Fraction */
 
 const FORMAT = "fedsel ledger";
 const WITNESS = "fedsel witness";
-const VERSION = 2;
-const FIRST_VERSION = 1; // which kept the present lifetime alone, outside of the chain
+const VERSION = 3;
+/** The first version kept the present lifetime alone, outside of the chain. The second kept all
+ * lifetimes, linked as they are today, and nothing else was a limit. */
+const [FIRST_VERSION, LIFETIMES_VERSION] = [1, 2];
 const GENESIS = "0".repeat(64);
 const SEAL_BYTES = 32;
 
@@ -32,10 +38,10 @@ const SEAL_BYTES = 32;
  * @property {string} report
  * @property {string} link
  *
- * A lifetime ε: since when (null: before changes were recorded), after how many reports, and who
- * raised it; empty where nobody had to.
- * @typedef {object} Lifetime
- * @property {string} lifetime
+ * What the owner has decided: the limits (null: that the clock is right), when (null: before changes
+ * were recorded), after how many reports, and who answers for it; empty where nobody had to.
+ * @typedef {object} Decision
+ * @property {readonly LimitRow[] | null} limits
  * @property {number | null} time
  * @property {number} reports
  * @property {string} by
@@ -52,7 +58,7 @@ const SEAL_BYTES = 32;
  *
  * @typedef {object} State
  * @property {string} identity
- * @property {readonly Lifetime[]} lifetimes the present one is the last
+ * @property {readonly Decision[]} decisions the first has limits, the present ones are the last
  * @property {number} reports
  * @property {string} spent
  * @property {string} head
@@ -67,11 +73,11 @@ const SEAL_BYTES = 32;
  * @typedef {Held & { readonly before: string }} Change
  */
 
-/** The texts of a ledger that begins. @param {Fraction} lifetime @param {string} identity
+/** The texts of a ledger that begins. @param {readonly Limit[]} limits @param {string} identity
  * @param {number} time @returns {Held} */
-export function beginning(lifetime, identity, time) {
+export function beginning(limits, identity, time) {
   const empty = { identity, reports: 0, spent: "0", head: GENESIS, runs: [], entries: [] };
-  const state = withLifetime({ ...empty, lifetimes: [] }, String(lifetime), time, "");
+  const state = decided({ ...empty, decisions: [] }, rowsOf(limits), time, "");
   return { ledger: sealed(FORMAT, state), witness: witnessOf(state) };
 }
 
@@ -94,11 +100,23 @@ export class Books {
   }
 
   get spent() {
-    return fraction(this.#state.spent);
+    return written(this.#state.spent);
   }
 
-  get lifetime() {
-    return fraction(this.#state.lifetimes[this.#state.lifetimes.length - 1].lifetime);
+  /** The present limits. */
+  get limits() {
+    const rows = this.#state.decisions.flatMap(({ limits }) => (limits === null ? [] : [limits]));
+    return rows[rows.length - 1].map(Limit.of);
+  }
+
+  /** The latest time that the ledger knows: of its creation, a report, or a confirmation. */
+  get knownTime() {
+    return knownTimeOf(this.#state);
+  }
+
+  /** The reports as limits see them. */
+  get past() {
+    return pastOf(this.#state);
   }
 
   get reports() {
@@ -117,13 +135,32 @@ export class Books {
     this.#state = { ...this.#state, ...changes };
   }
 
-  /** Lower the lifetime; raise it only in the name of somebody who allows that.
-   * @param {Fraction} lifetime @param {number} time @param {string} by */
-  setLifetime(lifetime, time, by) {
-    const raised = lifetime.compare(this.lifetime);
-    if (raised === 0) return;
-    if (raised > 0 && !by) throw new LedgerError("LIFETIME");
-    this.#state = withLifetime(this.#state, String(lifetime), time, raised > 0 ? by : "");
+  /** Make the limits stricter, or looser in the name of somebody who allows that.
+   * @param {readonly Limit[]} limits @param {number} time @param {string} by */
+  setLimits(limits, time, by) {
+    if (sameLimits(limits, this.limits)) return;
+    const looser = loosened(limits, this.limits);
+    if (looser.length && !by) {
+      const ever = limits.some((limit) => limit.isLifetime);
+      if (ever && looser.every((limit) => limit.isLifetime)) throw new LedgerError("LIFETIME");
+      throw new LedgerError("LIMITS", `“${looser[0]}”`);
+    }
+    this.#state = decided(this.#state, rowsOf(limits), time, looser.length ? by : "");
+  }
+
+  /** Note the time that the owner has confirmed. @param {number} time @param {string} by */
+  confirm(time, by) {
+    this.#state = decided(this.#state, null, time, by);
+  }
+
+  /** Whether all of these limits allow a report at a time. @param {readonly Limit[]} limits
+   * @param {import("../wire/intent.js").Intent} stated @param {Fraction} charge @param {number} time */
+  allows(limits, stated, charge, time) {
+    const past = this.past;
+    // The lifetime counts the sum that was checked already.
+    return fits(limits, stated, charge, (limit) => {
+      return limit.isLifetime ? this.spent : limit.held(past, time);
+    });
   }
 
   /** The report of a round, if there is one. @param {string} run @param {number} round */
@@ -190,7 +227,7 @@ export class Books {
     const kept = residual === null ? null : packed(entry.run, residual);
     this.#put({
       reports: entry.number,
-      spent: String(added(this.spent, fraction(entry.charge))),
+      spent: String(added(this.spent, written(entry.charge))),
       head: entry.link,
       entries: [...entries, entry],
       runs: runs.map((run) => (run.run === entry.run ? { ...run, residual: kept } : run)),
@@ -217,22 +254,50 @@ function linked(before, content) {
   return toHex(sha256(link, new TextEncoder().encode(content)));
 }
 
-/** @param {string} before @param {Omit<Lifetime, "link">} added */
-function lifetimeLinkOf(before, { lifetime, time, reports, by }) {
-  return linked(before, `["lifetime", "${lifetime}", ${time}, ${reports}, ${ascii(by)}]`);
+/** The link of a decision, written as a list of JSON: as in the second version where it is a lifetime
+ * and nothing else. @param {string} before @param {Omit<Decision, "link">} decision */
+function decisionLinkOf(before, { limits, time, reports, by }) {
+  if (limits === null) return linked(before, ascii(["clock", time, reports, by]));
+  const [[epsilon, ...rest], ...others] = limits;
+  if (others.length || rest.some((value) => value !== null)) {
+    return linked(before, ascii(["limits", limits, time, reports, by]));
+  }
+  return linked(before, `["lifetime", "${epsilon}", ${time}, ${reports}, ${ascii(by)}]`);
 }
 
-/** The state with a further lifetime. @param {State} state @param {string} lifetime
+/** The state with a further decision. @param {State} state @param {readonly LimitRow[] | null} limits
  * @param {number | null} time @param {string} by @returns {State} */
-function withLifetime(state, lifetime, time, by) {
-  const added = { lifetime, time, reports: state.reports, by };
-  const link = lifetimeLinkOf(state.head, added);
-  return { ...state, head: link, lifetimes: [...state.lifetimes, { ...added, link }] };
+function decided(state, limits, time, by) {
+  const decision = { limits, time, reports: state.reports, by };
+  const link = decisionLinkOf(state.head, decision);
+  return { ...state, head: link, decisions: [...state.decisions, { ...decision, link }] };
 }
 
-/** A text of JSON in ASCII. @param {string} text */
-function ascii(text) {
-  return JSON.stringify(text).replace(/[\u007f-\uffff]/g, (unit) => {
+/** @param {readonly Limit[]} limits */
+function rowsOf(limits) {
+  return limits.map(({ row }) => row);
+}
+
+/** @param {State} state */
+export function knownTimeOf({ decisions, entries }) {
+  const [{ time: begun }] = decisions;
+  const confirmed = decisions.flatMap((one) => (one.limits === null ? [one.time] : []));
+  const times = [begun, ...confirmed, ...entries.map(({ time }) => time)];
+  return times.reduce((most, time) => (most === null || (time ?? most) > most ? time : most), null);
+}
+
+/** @param {State} state @returns {Past[]} */
+export function pastOf({ runs, entries }) {
+  const stated = new Map(runs.map((run) => [run.run, run]));
+  return entries.map(({ run, time, charge }) => {
+    const { purpose, recipient } = stated.get(run) ?? NOTHING_STATED;
+    return { time, charge, purpose, recipient };
+  });
+}
+
+/** JSON in ASCII. @param {unknown} value */
+function ascii(value) {
+  return JSON.stringify(value).replace(/[\u007f-\uffff]/g, (unit) => {
     return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });
 }
@@ -257,7 +322,7 @@ function unsealed(format, text) {
   } catch {
     throw new LedgerError(text.startsWith(`{"format":"${format}"`) ? "DAMAGED" : "FOREIGN");
   }
-  const known = [FIRST_VERSION, VERSION].includes(content?.version);
+  const known = [FIRST_VERSION, LIFETIMES_VERSION, VERSION].includes(content?.version);
   if (typeof content !== "object" || content?.format !== format || !known) {
     throw new LedgerError("FOREIGN");
   }
@@ -268,44 +333,53 @@ function unsealed(format, text) {
 
 /** The state of two texts, every link, sum and type of it checked. @param {Held} held */
 function read(held) {
-  const { format: _, version, ...content } = unsealed(FORMAT, held.ledger);
+  const content = unsealed(FORMAT, held.ledger);
   const seen = unsealed(WITNESS, held.witness);
-  let state = /** @type {State} */ (/** @type {unknown} */ (content));
+  let state;
   let places;
   try {
-    if (version === FIRST_VERSION) {
-      const { lifetime, ...rest } = content;
-      state = /** @type {State} */ (/** @type {unknown} */ ({ ...rest, lifetimes: [] }));
-      state = withLifetime(state, String(lifetime), null, "");
-    }
+    state = broughtUpToDate(content);
     places = check(state);
   } catch {
     throw new LedgerError("DAMAGED");
   }
   // Where a commit was cut off between its two parts, the witness is one link behind. What was
   // added counts, and the next commit brings the witness up to date. The lifetime of the first
-  // version was no link yet.
-  const agrees = places
-    .slice(version === FIRST_VERSION ? -3 : -2)
-    .some(({ reports, link }) => seen.reports === reports && seen.head === link);
+  // version was no link yet: beside it the witness may be one older.
+  const late = state.decisions.find(({ time }) => time === null)?.link;
+  const newest = places.slice(places.slice(-2).some(({ link }) => link === late) ? -3 : -2);
+  const agrees = newest.some(({ reports, link }) => seen.reports === reports && seen.head === link);
   if (seen.identity !== state.identity || !agrees) throw new LedgerError("DISAGREES");
   return state;
+}
+
+/** The state of a ledger of any version. @param {Record<string, unknown>} content @returns {State} */
+function broughtUpToDate({ format: _, version, ...content }) {
+  const state = /** @type {any} */ (content);
+  if (version === VERSION) return state;
+  const { lifetime, lifetimes = [], ...rest } = state;
+  const decisions = lifetimes.map((/** @type {any} */ { lifetime: epsilon, ...one }) => {
+    return { limits: [[epsilon, null, null, null]], ...one };
+  });
+  const found = { ...rest, decisions };
+  if (version === LIFETIMES_VERSION) return found;
+  return decided(found, [[String(lifetime), null, null, null]], null, "");
 }
 
 /** The number of reports and the link at each place of the chain. It throws unless the state is one
  * that our own code wrote. @param {State} state */
 function check(state) {
-  const { identity, lifetimes, spent, reports, head, runs, entries } = state;
+  const { identity, decisions, spent, reports, head, runs, entries } = state;
   const known = new Map(runs.map((run) => [run.run, run]));
   const ours = runs.every(isRun) && known.size === runs.length;
   const chain = [{ reports: 0, link: GENESIS }];
-  const waiting = [...lifetimes];
+  const waiting = [...decisions];
   const places = new Set();
   for (const [i, entry] of [...entries, null].entries()) {
     while (waiting.length && waiting[0].reports === i) {
-      const next = /** @type {Lifetime} */ (waiting.shift());
-      const link = lifetimeLinkOf(chain[chain.length - 1].link, next);
-      if (!isLifetime(next) || link !== next.link) throw new RangeError("damaged");
+      const next = /** @type {Decision} */ (waiting.shift());
+      const link = decisionLinkOf(chain[chain.length - 1].link, next);
+      if (!isDecision(next) || link !== next.link) throw new RangeError("damaged");
       chain.push({ reports: i, link });
     }
     if (entry === null) break;
@@ -317,24 +391,26 @@ function check(state) {
     chain.push({ reports: number, link });
     places.add(`${entry.run} ${round}`);
   }
-  const charges = entries.map((entry) => fraction(entry.charge));
   const right =
     typeof identity === "string" &&
-    lifetimes.length > 0 &&
+    decisions.length > 0 &&
+    decisions[0].limits !== null &&
     waiting.length === 0 &&
     ours &&
     places.size === entries.length &&
     reports === entries.length &&
     head === chain[chain.length - 1].link &&
-    spent === String(total(charges));
+    spent === String(total(entries.map(({ charge }) => charge)));
   if (!right) throw new RangeError("damaged");
   return chain;
 }
 
-/** @param {Lifetime} one */
-function isLifetime({ lifetime, time, by }) {
+/** @param {Decision} one */
+function isDecision({ limits, time, by }) {
   checkText("by", by, "recipient");
-  return (time === null || Number.isSafeInteger(time)) && fraction(lifetime).compare(ZERO) > 0;
+  // Limits that are there are read, which throws for what our own code never wrote.
+  const known = limits === null ? time !== null : limits.map(Limit.of).length > 0;
+  return known && (time === null || Number.isSafeInteger(time));
 }
 
 /** @param {Run} run */
@@ -343,13 +419,6 @@ function isRun(run) {
   const texts = [run.run, run.purpose, run.recipient].every((text) => typeof text === "string");
   const residual = run.residual === null || typeof run.residual === "string";
   return texts && residual && typeof run.open === "boolean" && task && decodeRecipe(task) !== null;
-}
-
-/** @param {unknown} text */
-function fraction(text) {
-  const value = typeof text === "string" ? Fraction.parse(text) : null;
-  if (value === null || String(value) !== text) throw new RangeError("not a fraction");
-  return value;
 }
 
 /** @param {string} run @param {Float32Array} residual */

@@ -15,10 +15,10 @@ import { canSeal, sealed } from "../sealing/sealing.js";
 import { checkText } from "../wire/intent.js";
 import { bytesOf, decodeRequest, encodeReport, encodeRequest } from "../wire/request.js";
 import { SignedRound, canVerify } from "../wire/signed.js";
+import { distinct, isFarAhead, latest, longestWindow, sameLimits } from "./budget.js";
 import { Ledger } from "./ledger.js";
 import { Policy } from "./policy.js";
 import { Refused } from "./refusal.js";
-import { added } from "./spending.js";
 import { checkedWeights, evaluated, saturated } from "./updates.js";
 
 const DAY = 86_400;
@@ -38,8 +38,8 @@ export class Client {
   /** The client of a device.
    *
    * `create` makes the ledger where there is none; without it a missing ledger is refused, so that
-   * a wiped one does not begin anew unnoticed. The ledger keeps the least lifetime that a policy has
-   * had. A policy with a larger one is refused, unless `raisedBy` names who allows it: the ledger
+   * a wiped one does not begin anew unnoticed. The ledger keeps the strictest limits that a policy
+   * has had. A policy that allows more is refused, unless `raisedBy` names who allows it: the ledger
    * shows that for ever.
    * @param {Policy | import("./policy.js").PolicyFields} policy @param {Store} store
    * @param {{ create?: boolean, raisedBy?: string }} [options] */
@@ -49,10 +49,9 @@ export class Client {
     await checkKeys(checked);
     const by = raisedBy === undefined ? "" : checkText("raisedBy", raisedBy, "recipient");
     const ledger = new Ledger(store);
-    if (create) await ledger.create(checked.lifetime, seconds());
-    const { lifetime } = await ledger.history();
-    if (!lifetime.equals(checked.lifetime)) {
-      await ledger.change((books) => books.setLifetime(checked.lifetime, seconds(), by));
+    if (create) await ledger.create(checked.limits, seconds());
+    if (!sameLimits((await ledger.history()).limits, checked.limits)) {
+      await ledger.change((books) => books.setLimits(checked.limits, seconds(), by));
     }
     return new Client(checked, ledger);
   }
@@ -67,6 +66,15 @@ export class Client {
     return this.#ledger.history();
   }
 
+  /** Confirm, in the name of the owner, that the clock of this device is right now: where it is far
+   * ahead of the last report, no budget that is renewed by time is used before.
+   * @param {string} by */
+  async confirmClock(by) {
+    const name = checkText("by", by, "recipient");
+    if (!name) throw new InvalidArgument("by", by, "the name of a person who answers for it");
+    await this.#ledger.change((books) => books.confirm(seconds(), name));
+  }
+
   /** The report that answered a request before; null where it may be answered now.
    *
    * Throws `Refused` where `answer` would, whatever weights came with the request. So a device knows
@@ -78,7 +86,7 @@ export class Client {
       const request = this.#understood(message);
       const solution = this.#affordable(request);
       const report = await this.#ledger.look((books) => {
-        return this.#earlier(books, request, solution, null);
+        return this.#earlier(books, request, solution, null, seconds());
       });
       return report === null ? null : await this.#sealed(message, report);
     } catch (error) {
@@ -154,15 +162,17 @@ export class Client {
     const solution = this.#affordable(request);
     const asked = toHex(sha256(request.bytes, new TextEncoder().encode(kind), bytes));
     const earlier = await this.#ledger.look((books) => {
-      return this.#earlier(books, request, solution, asked);
+      return this.#earlier(books, request, solution, asked, seconds());
     });
     if (earlier !== null) return earlier;
     let gradient = await evaluated(update, model, recipe.dim);
     if (solution.rateInside) gradient = saturated(gradient, recipe.learningRate);
     return this.#ledger.change((books) => {
-      // Asked again: another tab or process may have answered in the meantime.
-      const known = this.#earlier(books, request, solution, asked);
-      return known ?? this.#report(books, request, solution, asked, gradient);
+      // Asked again: another tab or process may have answered in the meantime. The clock is read
+      // once, because it might be set back between the check and the entry.
+      const now = seconds();
+      const known = this.#earlier(books, request, solution, asked, now);
+      return known ?? this.#report(books, request, solution, asked, gradient, now);
     });
   }
 
@@ -198,15 +208,16 @@ export class Client {
       // Parameters that do not go together; any other failure stays unexplained.
       throw new Refused(error instanceof RangeError ? "MALFORMED" : "INTERNAL");
     }
-    if (solution.charge.compare(this.#policy.perReport) > 0) throw new Refused("TOO_MUCH");
+    const most = this.#policy.mostPerReport(request.intent);
+    if (solution.charge.compare(most) > 0) throw new Refused("TOO_MUCH");
     return solution;
   }
 
   /** The bytes that answered this request before; null if it may be answered now. With another digest
    * than then it is another request; null asks for no such comparison.
    * @param {Books} books @param {Request} request @param {Solution} solution
-   * @param {string | null} asked */
-  #earlier(books, request, solution, asked) {
+   * @param {string | null} asked @param {number} now */
+  #earlier(books, request, solution, asked, now) {
     const policy = this.#policy;
     const [run, { round, epoch, intent }] = [toHex(request.run), request];
     const known = books.taskOf(run);
@@ -226,20 +237,35 @@ export class Client {
     if (known !== null && !known.open) throw new Refused("OUT_OF_ORDER"); // a later run closed it
     if (books.reportsIn(run, epoch) >= policy.reportsPerEpoch) throw new Refused("TOO_OFTEN");
     const perDay = policy.reportsPerDay;
-    if (perDay !== null && books.reportsSince(seconds() - DAY) >= perDay) {
+    if (perDay !== null && books.reportsSince(now - DAY) >= perDay) {
       throw new Refused("TOO_OFTEN");
     }
-    const after = added(books.spent, solution.charge);
-    // The ledger's lifetime is less where another tab or process has lowered it since.
-    const exhausted = [policy.lifetime, books.lifetime].some((most) => after.compare(most) > 0);
-    if (exhausted) throw new Refused("EXHAUSTED");
+    const time = this.#time(books, now);
+    if (!books.allows(this.#limits(books), intent, solution.charge, time)) {
+      throw new Refused("EXHAUSTED");
+    }
     return null;
+  }
+
+  /** All limits in force: another tab or process may have made the ledger's stricter since.
+   * @param {Books} books */
+  #limits(books) {
+    return distinct([...this.#policy.limits, ...books.limits]);
+  }
+
+  /** The whole second of a report; refused where windows rely on a clock that is far ahead.
+   * @param {Books} books @param {number} now */
+  #time(books, now) {
+    const limits = this.#limits(books);
+    const known = books.knownTime;
+    if (isFarAhead(limits, this.#policy.clockTolerance, now, known)) throw new Refused("CLOCK");
+    return longestWindow(limits) === null ? now : latest(now, known);
   }
 
   /** Draw the report and write it down; it may leave once the change is durable.
    * @param {Books} books @param {Request} request @param {Solution} solution @param {string} asked
-   * @param {Float32Array} gradient */
-  #report(books, request, solution, asked, gradient) {
+   * @param {Float32Array} gradient @param {number} now */
+  #report(books, request, solution, asked, gradient, now) {
     const [run, { round, epoch, recipe, intent }] = [toHex(request.run), request];
     if (books.taskOf(run) === null) {
       books.openRun({ run, task: toHex(request.recipeBytes), ...intent }, this.#policy.runs);
@@ -253,7 +279,7 @@ export class Client {
       run,
       epoch,
       round,
-      time: seconds(),
+      time: this.#time(books, now),
       charge: String(solution.charge),
       digest: asked,
       report: toHex(report),

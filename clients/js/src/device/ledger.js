@@ -15,10 +15,14 @@
  */
 
 import { fromHex, toHex } from "../hash.js";
-import { Fraction, ZERO } from "../exact/fraction.js";
+import { ZERO } from "../exact/fraction.js";
 import { randomBytes } from "../random/entropy.js";
 import { decodeRecipe } from "../wire/recipe.js";
 import { Books, beginning } from "./books.js";
+import { Limit, latest } from "./budget.js";
+import { written } from "./spending.js";
+
+/** @typedef {import("../exact/fraction.js").Fraction} Fraction */
 
 export class Ledger {
   #store;
@@ -30,12 +34,12 @@ export class Ledger {
     this.#store = store;
   }
 
-  /** @param {Fraction} lifetime @param {number} time */
-  async create(lifetime, time) {
+  /** @param {readonly Limit[]} limits @param {number} time */
+  async create(limits, time) {
     if (await this.#store.exists()) return;
     const identity = toHex(randomBytes(16));
     try {
-      await this.#store.create(beginning(lifetime, identity, time));
+      await this.#store.create(beginning(limits, identity, time));
     } catch (error) {
       if (!(await this.#store.exists())) throw error; // else another process or tab was faster
     }
@@ -84,11 +88,16 @@ export class Ledger {
  * @property {Uint8Array} digest
  * @property {Uint8Array} report
  *
- * @typedef {object} HistoryLifetime
- * @property {Fraction} epsilon
+ * @typedef {object} HistoryChange
+ * @property {readonly Limit[]} limits
  * @property {number | null} time since when; null where it is not known
  * @property {number} reports how many there were before
- * @property {string} by who raised it; empty where it was not raised
+ * @property {string} by who allowed them; empty where nobody had to
+ *
+ * @typedef {object} Confirmation
+ * @property {number} time that the owner has confirmed
+ * @property {number} reports how many there were before
+ * @property {string} by the owner's name
  *
  * @typedef {object} HistoryRun
  * @property {import("../wire/recipe.js").Recipe} recipe
@@ -99,32 +108,43 @@ export class Ledger {
  *
  * @typedef {object} History
  * @property {string} identity the random name that the ledger got when it was created
- * @property {Fraction} lifetime
  * @property {Fraction} spent
- * @property {Fraction} left
- * @property {HistoryLifetime[]} lifetimes all that it has had, the present one last
+ * @property {readonly Limit[]} limits the present ones
+ * @property {Fraction | null} lifetime null where windows alone limit the reports
+ * @property {Fraction | null} left of the lifetime
+ * @property {HistoryChange[]} changes all limits that it has had, the present ones last
+ * @property {Confirmation[]} confirmations the times that its owner has confirmed
+ * @property {(now: number) => import("./budget.js").Standing[]} standings what each limit counts at a
+ *   time by the device's clock, in seconds since 1970, and what it gives back when
+ * @property {number | null} knownTime the latest that it knows: of its creation, a report, a confirmation
+ * @property {import("./budget.js").Past[]} past the reports as limits see them
  * @property {HistoryEntry[]} entries
  * @property {Map<string, HistoryRun>} runs by their names in hexadecimal digits
  */
 
 /** @param {Books} books @returns {History} */
 function historyOf(books) {
-  const { lifetime, spent, state } = books;
-  const left = lifetime.minus(spent);
+  const { limits, spent, state, past, knownTime } = books;
+  const lifetime = limits.find((limit) => limit.isLifetime)?.epsilon ?? null;
+  const rest = lifetime === null ? null : lifetime.minus(spent);
   return {
     identity: state.identity,
-    lifetime,
     spent,
-    left: left.compare(ZERO) > 0 ? left : ZERO,
-    lifetimes: state.lifetimes.map(({ lifetime: epsilon, time, reports, by }) => ({
-      epsilon: /** @type {Fraction} */ (Fraction.parse(epsilon)),
-      time,
-      reports,
-      by,
-    })),
+    limits,
+    lifetime,
+    left: rest !== null && rest.compare(ZERO) < 0 ? ZERO : rest,
+    changes: state.decisions.flatMap(({ limits: rows, time, reports, by }) => {
+      return rows === null ? [] : [{ limits: rows.map(Limit.of), time, reports, by }];
+    }),
+    confirmations: state.decisions.flatMap(({ limits: rows, time, reports, by }) => {
+      return rows !== null || time === null ? [] : [{ time, reports, by }];
+    }),
+    knownTime,
+    past,
+    standings: (now) => limits.map((limit) => limit.standing(past, latest(now, knownTime))),
     entries: state.entries.map(({ link: _, ...entry }) => ({
       ...entry,
-      charge: /** @type {Fraction} */ (Fraction.parse(entry.charge)),
+      charge: written(entry.charge),
       digest: bytes(entry.digest),
       report: bytes(entry.report),
     })),

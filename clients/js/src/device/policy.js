@@ -1,22 +1,21 @@
 /** The policy: what the owner of a device lets any server have. A server may only ask for less. */
 
 import { InvalidArgument, checkCount, checkPositive, own } from "../errors.js";
-import { Fraction, ZERO } from "../exact/fraction.js";
 import { publicKeyOf, toHex } from "../hash.js";
 import { nameOf } from "../models/schema.js";
 import { canonical, isPrivate } from "../solutions/names.js";
 import { FIELDS, NOTHING_STATED, checkText } from "../wire/intent.js";
 import { MOST_DIMENSION } from "../wire/recipe.js";
+import { MenuItem, distinct, longestWindow, secondsOf } from "./budget.js";
 
-const MOST_EPSILON = new Fraction(500n);
-const MOST_DIGITS = 300;
 const MOST_COUNT = 2 ** 32 - 1;
 
 /** The fields of a policy, named as in the TOML file of the Python client.
  *
  * An ε is the decimal that is written, a number or a text: ten reports of 0.1 are exactly 1.
  * @typedef {object} PolicyFields
- * @property {number | string} lifetime the ε of all reports that this device will ever make
+ * @property {number | string | null} [lifetime] the ε of all reports that this device will ever make;
+ *   it may lack only where there is a per_window
  * @property {number | string} per_report the most ε of one report
  * @property {readonly string[]} solutions the names that a task may have, private ones only
  * @property {readonly number[]} dimensions the d that a task may have
@@ -34,6 +33,12 @@ const MOST_COUNT = 2 ** 32 - 1;
  *   by name, its label among them; every update must then say which columns it is made of
  * @property {string | null} [server_key] reports leave sealed for the holder of this key, 64 digits
  * @property {string | null} [signing_key] requests and weights must be signed by the holder of this key
+ * @property {import("./budget.js").Window | null} [per_window] the most ε in any interval of a length,
+ *   such as [2, "30 days"]; the reports of many such intervals add up
+ * @property {readonly import("./budget.js").MenuFields[] | null} [menu] what is allowed for a purpose or a
+ *   recipient: what a request states must be on it, and all entries that fit must allow a report
+ * @property {string | null} [clock_tolerance] how far the clock may be ahead of the last report, with
+ *   windows; twice the longest of them unless given
  */
 
 const KNOWN = [
@@ -54,10 +59,16 @@ const KNOWN = [
   "columns",
   "server_key",
   "signing_key",
+  "per_window",
+  "menu",
+  "clock_tolerance",
 ];
 
 /** The limits of one device. */
 export class Policy {
+  /** What it allows for any purpose. */
+  #own;
+
   /** @param {PolicyFields} given */
   constructor(given) {
     if (typeof given !== "object" || given === null) {
@@ -69,10 +80,22 @@ export class Policy {
       const value = /** @type {Record<string, unknown>} */ (fields)[unknown];
       throw new InvalidArgument(unknown, value, `one of ${KNOWN.join(", ")}`);
     }
+    const { per_report, lifetime = null, per_window = null } = fields;
+    if (lifetime === null && per_window === null) {
+      throw new InvalidArgument("lifetime", lifetime, "set, unless there is a per_window");
+    }
+    this.#own = new MenuItem({ per_report, lifetime, per_window });
+    if (this.#own.perReport === null) {
+      throw new InvalidArgument("per_report", per_report, "set: it has no default");
+    }
     /** @readonly */
-    this.lifetime = epsilon("lifetime", fields.lifetime);
+    this.lifetime = this.#own.lifetime;
     /** @readonly */
-    this.perReport = epsilon("per_report", fields.per_report);
+    this.perReport = this.#own.perReport;
+    /** @readonly */
+    this.perWindow = this.#own.perWindow;
+    /** @readonly */
+    this.menu = menu("menu", fields.menu ?? null);
     /** @readonly */
     this.solutions = Object.freeze(listed("solutions", fields.solutions).map(privateName));
     /** @readonly */
@@ -117,7 +140,30 @@ export class Policy {
     this.serverKey = publicKey("server_key", fields.server_key ?? null);
     /** @readonly */
     this.signingKey = publicKey("signing_key", fields.signing_key ?? null);
+    /** Every limit of several reports, those of the menu included. @readonly */
+    this.limits = Object.freeze(distinct(this.#items.flatMap(({ limits }) => limits)));
+    /** @readonly */
+    this.clockTolerance = fields.clock_tolerance ?? null;
+    if (this.clockTolerance !== null) {
+      if (longestWindow(this.limits) === null) {
+        const allowed = "omitted without a per_window";
+        throw new InvalidArgument("clock_tolerance", this.clockTolerance, allowed);
+      }
+      secondsOf("clock_tolerance", this.clockTolerance);
+    }
     Object.freeze(this);
+  }
+
+  get #items() {
+    return [this.#own, ...(this.menu ?? [])];
+  }
+
+  /** The most ε of one report that states this. @param {import("../wire/intent.js").Intent} intent */
+  mostPerReport(intent) {
+    const prices = this.#items.flatMap((item) =>
+      item.perReport !== null && item.concerns(intent) ? [item.perReport] : [],
+    );
+    return prices.reduce((least, price) => (price.compare(least) < 0 ? price : least));
   }
 
   /** Why the policy forbids a recipe, before anything of its size is built; null if it allows it.
@@ -134,7 +180,8 @@ export class Policy {
       const [text, known] = [intent[field], this.stated[field]];
       return known === null ? text !== "" || !this.required[field] : known.includes(text);
     });
-    return accepts ? null : "PURPOSE";
+    const listed = this.menu === null || this.menu.some((item) => item.concerns(intent));
+    return listed && accepts ? null : "PURPOSE";
   }
 
   /** What a task uses although the policy does not allow it; null if it allows all of it. `columns` are
@@ -159,33 +206,19 @@ function publicKey(name, value) {
   return toHex(key);
 }
 
-/** @param {string} name @param {unknown} value */
-function epsilon(name, value) {
-  const allowed = "a number > 0 and ≤ 500";
-  const fraction = exactly(value);
-  if (fraction === null || fraction.compare(ZERO) <= 0 || fraction.compare(MOST_EPSILON) > 0) {
-    throw new InvalidArgument(name, value, allowed);
-  }
-  if (fraction.denominator >= 10n ** BigInt(2 * MOST_DIGITS)) {
-    throw new InvalidArgument(name, value, `a number of at most ${MOST_DIGITS} digits`);
-  }
-  return fraction;
-}
-
-/** @param {unknown} value */
-function exactly(value) {
-  if (value instanceof Fraction) return value;
-  if (typeof value === "number") return Number.isFinite(value) ? Fraction.decimal(value) : null;
-  const short = typeof value === "string" && value.length <= 2 * MOST_DIGITS;
-  return short ? Fraction.parse(value) : null;
-}
-
 /** @param {string} name @param {unknown} values @returns {unknown[]} */
 function listed(name, values) {
   if (!Array.isArray(values) || values.length === 0) {
     throw new InvalidArgument(name, values, "a list of at least one");
   }
   return values;
+}
+
+/** The entries of a menu, each named by its place. @param {string} name @param {unknown} values */
+function menu(name, values) {
+  if (values === null) return null;
+  const items = listed(name, values).map((table, i) => MenuItem.of(`${name}[${i}]`, table));
+  return Object.freeze(items);
 }
 
 /** @param {string} name @param {unknown} value */

@@ -10,6 +10,8 @@ export const REASONS = Object.freeze({
   PURPOSE: "the policy of this device does not allow the purpose or the recipient of the request",
   TOO_MUCH: "the report would cost more than the policy of this device allows for one report",
   EXHAUSTED: "the budget of this device does not suffice for the report",
+  CLOCK:
+    "the clock of this device is far ahead of its last report: its owner must confirm the time",
   TOO_OFTEN: "this device has reported as often as its policy allows for now",
   OUT_OF_ORDER: "the round is older than one that this device has answered",
   CONFLICT: "the request contradicts an earlier one of the same run",
@@ -29,6 +31,8 @@ export const FAULTS = Object.freeze({
   UNWRITABLE: "the ledger cannot be written: read-only, or the storage is full or failing",
   LIFETIME:
     "the lifetime of the policy is above the lifetime of the ledger: lower it, or raise it on record with Client.open(…, { raisedBy })",
+  LIMITS:
+    "the policy allows more than the limits of the ledger: make it as strict, or allow it on record with Client.open(…, { raisedBy })",
 });
 
 /** @typedef {keyof typeof REASONS} Reason */
@@ -51,16 +55,17 @@ export class Refused extends Error {
 
 /** The ledger cannot be used, so nothing is sent. Never mended or reset silently. */
 export class LedgerError extends Refused {
-  /** @param {Fault} fault */
-  constructor(fault) {
+  /** @param {Fault} fault @param {string} [about] what of the ledger, where the fault alone does not say */
+  constructor(fault, about = "") {
     super("LEDGER");
     this.name = "LedgerError";
-    this.message = FAULTS[fault];
+    this.message = `${FAULTS[fault]}${about && ` (${about})`}`;
     this.fault = fault;
+    this.about = about;
   }
 
   /** @override */
   afresh() {
-    return new LedgerError(this.fault);
+    return new LedgerError(this.fault, this.about);
   }
 }

@@ -12,10 +12,11 @@ const GRID = [...Array(100).keys()]
   .concat(1n << 40n, 10n ** 17n)
   .reduce((all, n) => (all / gcd(all, n)) * n);
 
-/** What is spent after a further report. @param {Fraction} spent @param {Fraction} charge */
-export function added(spent, charge) {
+/** What is spent after further reports of one price. @param {Fraction} spent
+ * @param {Fraction} charge @param {bigint} [reports] */
+export function added(spent, charge, reports = 1n) {
   const fits = (GRID * charge.denominator) % spent.denominator === 0n;
-  return (fits ? spent : roundedUp(spent)).plus(charge);
+  return (fits ? spent : roundedUp(spent)).plus(charge.times(reports));
 }
 
 /** @param {Fraction} amount */
@@ -23,9 +24,22 @@ function roundedUp(amount) {
   return new Fraction(ceilDivide(amount.numerator * GRID, amount.denominator), GRID);
 }
 
-/** What reports of these charges have spent. @param {Iterable<Fraction>} charges */
+/** What reports of these charges have spent, which are written as fractions.
+ * @param {readonly string[]} charges */
 export function total(charges) {
-  let spent = ZERO;
-  for (const charge of charges) spent = added(spent, charge);
+  let [spent, begin] = [ZERO, 0];
+  // The sum fits a price once one of it was added: those in a row are added at once.
+  for (const [i, charge] of charges.entries()) {
+    if (charge === charges[i + 1]) continue;
+    spent = added(spent, written(charge), BigInt(i + 1 - begin));
+    begin = i + 1;
+  }
   return spent;
+}
+
+/** Parse a fraction in the form that ledgers write. @param {unknown} text */
+export function written(text) {
+  const value = typeof text === "string" ? Fraction.parse(text) : null;
+  if (value === null || String(value) !== text) throw new RangeError("not a fraction of a ledger");
+  return value;
 }

@@ -29,6 +29,8 @@ const ANEW = {
     "Begin anew: earlier reports stay sent, and what I spend now comes on top of them.",
   ],
 };
+/** Who allows more, or confirms the clock, as the ledger says. */
+const PERSON = "the person at this page";
 /** Seconds between two looks at the service, about. */
 const EVERY = 3;
 const ELSEWHERE = "Another tab of this browser is taking part. This one waits.";
@@ -90,9 +92,7 @@ class Page {
     });
     byId("send-now").addEventListener("click", () => void this.#takePart(null));
     byId("stop").addEventListener("click", () => this.#work?.abort());
-    for (const id of ["anew-yes", "keys-yes"]) {
-      byId(id).addEventListener("change", () => this.#enable());
-    }
+    byId("form").addEventListener("input", () => this.#enable());
     addEventListener("hashchange", () => location.reload()); // another link is another invitation
     void watchTabs(
       () => this.#work !== null,
@@ -152,7 +152,10 @@ class Page {
       byId("anew-why").textContent = why;
       byId("anew-label").textContent = label;
     }
-    const agreed = !anew || byId("anew-yes").checked;
+    const late = this.limits.clockIsAhead;
+    byId("clock").hidden = !late || this.#work !== null;
+    byId("clock-time").textContent = new Date().toLocaleString();
+    const agreed = (!anew || byId("anew-yes").checked) && (!late || byId("clock-yes").checked);
     const free = this.#ledger !== "broken" && !this.#busy && this.#work === null;
     byId("go").disabled = !(this.#records !== null && agreed && this.keys.agreed && free);
     byId("go").hidden = this.#work !== null;
@@ -199,7 +202,7 @@ class Page {
     const wasThere = document.activeElement === byId("stop"); // which is about to go
     this.#work = null;
     this.#busy = !done;
-    byId("anew-yes").checked = false;
+    for (const id of ["anew-yes", "clock-yes"]) byId(id).checked = false;
     this.limits.know(await this.#look());
     state(done ? text : ELSEWHERE);
     this.#enable();
@@ -212,8 +215,9 @@ class Page {
   async #run(policy, token, own, records, signal) {
     const { task, store } = this;
     const create = this.#ledger !== "there" && byId("anew-yes").checked;
-    const raisedBy = this.limits.raises(policy) ? "the person at this page" : undefined;
+    const raisedBy = this.limits.raises(policy) ? PERSON : undefined;
     const client = await Client.open(policy, store, { create, raisedBy });
+    if (this.limits.clockIsAhead && byId("clock-yes").checked) await client.confirmClock(PERSON);
     if (create) own.outcomes = {};
     await kept("ledger", { created: true });
     await kept(task.run, {

@@ -6,6 +6,8 @@
  * @property {string} [signingKey]
  * @property {string} [lifetime]
  * @property {string} [perReport]
+ * @property {string} [window] ε in any interval of that length; empty for none
+ * @property {string} [windowLength]
  * @property {Record<string, string>} [outcomes] of reports, by their rounds
  */
 

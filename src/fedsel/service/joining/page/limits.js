@@ -1,13 +1,20 @@
 /** Step 2: the person's policy, and what it means. */
 
-import { Fraction, InvalidArgument, Policy } from "./client/index.js";
+import { duration, isFarAhead, latest, loosened } from "./client/device/budget.js";
+import { InvalidArgument, Policy } from "./client/index.js";
 import { exactly, inPercent, written } from "./meaning.js";
 import { byId } from "./show.js";
 
-const NAMES = /** @type {Record<string, string>} */ ({
-  lifetime: "ε in total",
-  per_report: "ε of one report",
+/** @typedef {import("./client/device/ledger.js").History} History */
+/** @typedef {import("./client/exact/fraction.js").Fraction} Fraction */
+
+/** Fields of the policy: how the page calls them, and where they are. */
+const NAMES = /** @type {Record<string, [string, string]>} */ ({
+  lifetime: ["ε in total", "lifetime"],
+  per_report: ["ε of one report", "per-report"],
+  per_window: ["ε in any such time", "window"],
 });
+const FIELDS = Object.values(NAMES).map(([, id]) => id);
 
 /** Longer than an update takes: else the time until a report comes tells how many records there are. */
 const LEAST_SECONDS = 1;
@@ -15,16 +22,15 @@ const LEAST_SECONDS = 1;
 export class Limits {
   #facts;
   #keys;
-  #spent = new Fraction(0n);
-  /** The total that the ledger allows; null where there is none. @type {Fraction | null} */
-  #allowed = null;
+  /** The ledger as it was last seen; null where there is none. @type {History | null} */
+  #history = null;
 
   /** @param {import("./client/facts.js").Facts} facts of the request, checked and computed here
    * @param {import("./keys.js").Keys} keys */
   constructor(facts, keys) {
     this.#facts = facts;
     this.#keys = keys;
-    for (const id of ["lifetime", "per-report"]) {
+    for (const id of [...FIELDS, "window-length"]) {
       byId(id).addEventListener("input", () => this.tell());
     }
   }
@@ -35,45 +41,71 @@ export class Limits {
   }
 
   /** Begin with the person's own limits, else with what the task asks for.
-   * @param {{ lifetime?: string, perReport?: string }} kept @param {any} history or null */
-  begin({ lifetime, perReport }, history) {
-    this.#allowed = history?.lifetime ?? null;
-    byId("lifetime").value = lifetime ?? written(this.#allowed ?? this.asked);
+   * @param {import("./keeping.js").Kept} kept @param {History | null} history */
+  begin({ lifetime, perReport, window = "", windowLength }, history) {
+    this.#history = history;
+    byId("lifetime").value = lifetime ?? written(this.asked);
     byId("per-report").value = perReport ?? written(this.#facts.charge);
+    setWindow(window, windowLength);
     // What another task has lowered since is raised by the person alone, not by what was kept.
     const own = this.policy();
-    if (own && this.raises(own)) byId("lifetime").value = written(history.lifetime);
-    this.know(history);
-  }
-
-  /** Say what the limits mean for the ledger as it is now. @param {any} history or null */
-  know(history) {
-    this.#spent = history?.spent ?? new Fraction(0n);
-    this.#allowed = history?.lifetime ?? null;
+    if (history && (lifetime === undefined || (own && this.raises(own)))) {
+      const { limits } = history;
+      const renewing = limits.find((limit) => limit.seconds !== null && limit.purpose === null);
+      byId("lifetime").value = history.lifetime === null ? "" : written(history.lifetime);
+      if (!renewing) setWindow("");
+      else setWindow(written(renewing.epsilon), duration(Number(renewing.seconds)));
+    }
+    byId("renewal").open = byId("window").value !== "";
     this.tell();
   }
 
-  /** Whether a policy allows more in total than the ledger, as far as this page has said.
+  /** Say what the limits mean for the ledger as it is now. @param {History | null} history */
+  know(history) {
+    this.#history = history;
+    this.tell();
+  }
+
+  /** Whether a policy allows more than the ledger, as far as this page has said.
    * @param {Policy} policy */
-  raises({ lifetime }) {
-    return this.#allowed !== null && lifetime.compare(this.#allowed) > 0;
+  raises({ limits }) {
+    return this.#history !== null && loosened(limits, this.#history.limits).length > 0;
+  }
+
+  /** Whether the person must confirm the clock, before a budget that renews can be used. */
+  get clockIsAhead() {
+    const [policy, history] = [this.policy(), this.#history];
+    if (policy === null || history === null) return false;
+    const limits = [...policy.limits, ...history.limits];
+    return isFarAhead(limits, policy.clockTolerance, Date.now() / 1000, history.knownTime);
+  }
+
+  /** What may be spent now under every limit. @param {Policy} policy @returns {Fraction} */
+  #left({ limits }) {
+    const { past, knownTime } = this.#history ?? { past: [], knownTime: null };
+    const time = latest(Date.now() / 1000, knownTime);
+    const lefts = limits.map((limit) => limit.standing(past, time).left);
+    return lefts.reduce((least, left) => (left.compare(least) < 0 ? left : least));
   }
 
   get written() {
     return {
       lifetime: byId("lifetime").value.trim(),
       perReport: byId("per-report").value.trim(),
+      window: byId("window").value.trim(),
+      windowLength: byId("window-length").value,
     };
   }
 
   /** The policy, for this task as it was shown; null where a field is wrong, which is said. */
   policy() {
     const { recipe, purpose, recipient } = this.#facts;
-    const { lifetime, perReport } = this.written;
+    const { lifetime, perReport, window, windowLength } = this.written;
     try {
       return new Policy({
-        lifetime,
+        lifetime: lifetime || !window ? lifetime : null,
         per_report: perReport,
+        per_window: window ? [window, windowLength] : null,
         solutions: [recipe.solution],
         dimensions: [recipe.dim],
         clip: recipe.clip,
@@ -84,11 +116,9 @@ export class Limits {
       });
     } catch (error) {
       if (!(error instanceof InvalidArgument)) throw error;
-      this.#say(`${NAMES[error.argument] ?? error.argument}: must be ${error.allowed}.`, true);
-      byId(error.argument === "lifetime" ? "lifetime" : "per-report").setAttribute(
-        "aria-invalid",
-        "true",
-      );
+      const [name, id] = NAMES[error.argument] ?? [error.argument, "per-report"];
+      this.#say(`${name}: must be ${error.allowed}.`, true);
+      byId(id).setAttribute("aria-invalid", "true");
       byId("meaning").textContent = "";
       return null;
     }
@@ -96,16 +126,12 @@ export class Limits {
 
   /** Say what the limits allow, and what they mean. */
   tell() {
-    for (const id of ["lifetime", "per-report"]) byId(id).removeAttribute("aria-invalid");
+    for (const id of FIELDS) byId(id).removeAttribute("aria-invalid");
     const policy = this.policy();
     if (policy === null) return;
     const { charge, epochs } = this.#facts;
-    const left = policy.lifetime.minus(this.#spent);
-    const certainty = inPercent(policy.lifetime.toNumber());
-    byId("meaning").textContent = byId("meaning").dataset.sentence.replace(
-      "{certainty}",
-      certainty,
-    );
+    const left = this.#left(policy);
+    byId("meaning").textContent = meaningOf(policy, byId("meaning").dataset.sentence);
     if (charge.compare(policy.perReport) > 0) {
       this.#say(
         `Each report costs ε = ${exactly(charge)}, more than you allow: none will be made.`,
@@ -114,12 +140,13 @@ export class Limits {
       return;
     }
     const fit = left.over(charge).floor();
-    const reports = Number(fit < 0n ? 0n : fit > BigInt(epochs) ? BigInt(epochs) : fit);
-    const more = this.raises(policy) ? " This raises the total of your ledger, on record." : "";
+    const reports = Number(fit > BigInt(epochs) ? BigInt(epochs) : fit);
+    const now = policy.perWindow === null ? "" : " now";
+    const more = this.raises(policy) ? " This raises the limits of your ledger, on record." : "";
     const all = `Each costs ε = ${exactly(charge)}.${more}`;
-    if (reports === 0) this.#say(`Too little is left for a report. ${all}`, true);
+    if (reports === 0) this.#say(`Too little is left${now} for a report. ${all}`, true);
     else if (reports < epochs)
-      this.#say(`Enough for ${reports} of the ${epochs} reports that are asked for. ${all}`);
+      this.#say(`Enough${now} for ${reports} of the ${epochs} reports that are asked for. ${all}`);
     else if (epochs === 1) this.#say(`Enough for the one report that is asked for. ${all}`);
     else this.#say(`Enough for all ${epochs} reports that are asked for. ${all}`);
   }
@@ -129,4 +156,23 @@ export class Limits {
     byId("limits-said").textContent = text;
     byId("limits-said").classList.toggle("bad", bad);
   }
+}
+
+/** @param {string} epsilon @param {string} [length] */
+function setWindow(epsilon, length) {
+  byId("window").value = epsilon;
+  const choice = byId("window-length");
+  if (length === undefined) return;
+  const known = [...choice.options].some(({ value }) => value === length);
+  if (!known) choice.add(new Option(length, length));
+  choice.value = length;
+}
+
+/** What limits mean for a person. @param {Policy} policy
+ * @param {string} sentence about all that is ever sent, with a place for the certainty */
+function meaningOf({ lifetime, perWindow }, sentence) {
+  const certain = (/** @type {Fraction} */ epsilon) => inPercent(epsilon.toNumber());
+  if (lifetime !== null) return sentence.replace("{certainty}", certain(lifetime));
+  const [epsilon, length] = /** @type {NonNullable<typeof perWindow>} */ (perWindow);
+  return `What is sent in any ${length}, by itself, makes an observer who considered two contents of your device equally likely at most ${certain(epsilon)} certain which of them is true. What is sent in many such times adds up, without a bound.`;
 }

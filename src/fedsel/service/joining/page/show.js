@@ -105,22 +105,48 @@ export function showReports(history, { run, shuffle }, outcomes) {
     : known || "Nothing yet.";
 }
 
-/** @param {any} history */
-export function showLedger({ lifetime, spent, left, entries, lifetimes }) {
+/** @param {import("./client/device/ledger.js").History} history */
+export function showLedger(history) {
+  const { lifetime, spent, left, entries, changes, confirmations } = history;
   byId("ledger").hidden = false;
+  const standings = history.standings(Date.now() / 1000);
+  const [{ limit, held }] = standings; // the lifetime, where there is one
   const bar = byId("spent");
-  bar.max = lifetime.toNumber();
-  bar.value = Math.min(bar.max, spent.toNumber());
+  bar.max = limit.epsilon.toNumber();
+  bar.value = Math.min(bar.max, held.toNumber());
   showFacts(byId("ledger-facts"), [
-    ["ε spent", exactly(spent)],
-    ["ε left", exactly(left)],
-    ["ε in total", exactly(lifetime)],
+    [lifetime === null ? "ε spent, ever" : "ε spent", exactly(spent)],
+    ...(lifetime === null || left === null
+      ? []
+      : /** @type {[string, string][]} */ ([
+          ["ε left", exactly(left)],
+          ["ε in total", exactly(lifetime)],
+        ])),
+    ...standings.filter(({ limit }) => !limit.isLifetime).flatMap(renewing),
     ["Reports", String(entries.length)],
-    ...lifetimes.flatMap((/** @type {any} */ { epsilon, time, by }) => {
-      const when = new Date(1000 * time).toLocaleString();
-      return by ? [["Raised", `to ε = ${exactly(epsilon)}, ${when}`]] : [];
+    ...changes.flatMap(({ limits, time, by }) => {
+      return by ? [fact("Raised", `to ${limits.join(" and ")}, ${moment(time)}`)] : [];
     }),
+    ...confirmations.map(({ time }) => fact("Clock confirmed", moment(time))),
   ]);
+}
+
+/** What a limit leaves now, and when it gives something back.
+ * @param {import("./client/device/budget.js").Standing} standing */
+function renewing({ limit, left, renewals }) {
+  const [next] = renewals;
+  const back = next && fact("Comes back next", `ε = ${exactly(next[1])}, ${moment(next[0])}`);
+  return [fact(`Left now of ${limit}`, exactly(left)), ...(back ? [back] : [])];
+}
+
+/** @param {string} term @param {string} text @returns {[string, string]} */
+function fact(term, text) {
+  return [term, text];
+}
+
+/** @param {number | null} time seconds since 1970 */
+function moment(time) {
+  return time === null ? "at a time that is not known" : new Date(1000 * time).toLocaleString();
 }
 
 /** A line of shares (0 … 1) by round. @param {[number, number][]} points @param {number} rounds */
