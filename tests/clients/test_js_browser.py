@@ -144,6 +144,36 @@ def test_two_tabs_at_once_are_one_charge(tabs):
     assert history == {"reports": reports[:1], "spent": "2"}
 
 
+def test_tabs_keep_to_one_window_on_a_ledger_of_an_earlier_version(tabs):
+    pages = [tabs() for _ in range(3)]
+    held = json.loads((ROOT / "tests" / "golden" / "ledger-js-v2.json").read_text())
+    pages[0].evaluate(
+        """async (held) => {
+          const { BrowserStore, Client } = await import("/clients/js/src/index.js");
+          const store = new BrowserStore("test");
+          await store.create(held);
+          const client = await Client.open(held.policy, store);
+          await client.confirmClock("Zoë Bell"); // the ledger is years old
+        }""",
+        held,
+    )
+    begin = """(run) => {
+      window.answer = (async () => {
+        const { Client, BrowserStore } = await import("/clients/js/src/index.js");
+        const { POLICY, requestOf } = await import("/clients/js/test/support.js");
+        const policy = { ...POLICY, per_window: [2, "1 day"] };
+        const client = await Client.open(policy, new BrowserStore("test"));
+        const answer = device.answer(client, { run });
+        const outcome = await answer.then(() => "answered", (error) => error.reason);
+        return [outcome, (await client.history()).changes.length];
+      })();
+    }"""
+    for run, page in enumerate(pages, 10):
+        page.evaluate(begin, run)
+    found = sorted(page.evaluate("answer") for page in pages)
+    assert found == [["EXHAUSTED", 3], ["EXHAUSTED", 3], ["answered", 3]]
+
+
 def test_a_tab_does_not_wait_for_ever(tabs):
     holder, page = tabs(), tabs()
     page.evaluate("device.open(true)")
