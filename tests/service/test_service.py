@@ -29,12 +29,11 @@ def test_signatures_cover_the_open_round_alone(service):
     assert service.ask("GET", "/v1/rounds/1/signature")[0] == 404
 
 
-def test_a_part_needs_a_length_and_room(quick_path):
-    limits = {"batch_bytes": 640, "per_client": 1e9, "per_address": 1e9}
-    with running(task_of(**SHUFFLED, limits=limits), quick_path / "s") as client:
-        token, path = client.invitations.invite("relay"), "/v1/rounds/0/shuffled/0"
-        assert client.ask("POST", path, iter([bytes(64)]), token)[2]["error"] == "length"
-        assert client.ask("POST", path, bytes(704), token)[2]["error"] == "too_large"
-        assert client.ask("POST", path, b"", token)[2]["error"] == "malformed"
-        status, _, answer = client.ask("POST", path, bytes(640), token)
-        assert (status, answer["rejected"]) == (200, 10)  # none of them opens
+def test_a_part_needs_a_length_and_room(service):
+    token, path = service.invitations.invite("relay"), "/v1/rounds/0/shuffled/0"
+    assert service.ask("POST", path, iter([bytes(64)]), token)[2]["error"] == "length"
+    declared = {"Content_Length": str(17 << 20)}  # it is refused before it is sent
+    assert service.ask("POST", path, b"", token, **declared)[2]["error"] == "too_large"
+    assert service.ask("POST", path, b"", token)[2]["error"] == "malformed"
+    status, _, answer = service.ask("POST", path, bytes(640), token)
+    assert (status, answer["rejected"]) == (200, 10)  # none of them opens

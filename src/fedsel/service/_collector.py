@@ -17,10 +17,10 @@ from typing import Any, Generic, Protocol, TypeVar, final
 
 from fedsel.server._checkpoint import Counts
 from fedsel.service._http import Refusal
+from fedsel.service._judging import Item, Receipt, tallied
 from fedsel.service._monitoring import log_event
 from fedsel.service._store import GatewayBatch, RoundStatus, Store, StoreUnavailable, Transaction
 from fedsel.service._task import Limits
-from fedsel.service._training import Item, Receipt, tallied
 from fedsel.wire import Verdict
 
 _POLL_SECONDS = 0.25

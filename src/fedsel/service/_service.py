@@ -24,6 +24,7 @@ from fedsel.service._http import (
     read_body,
     text_answer,
 )
+from fedsel.service._judging import IncomingReport, Receipt
 from fedsel.service._monitoring import Evaluation, Metrics
 from fedsel.service._openapi import document
 from fedsel.service._pages import Dashboard
@@ -31,7 +32,7 @@ from fedsel.service._runs import watching
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import GatewayBatch, Store
 from fedsel.service._task import Task
-from fedsel.service._training import IncomingReport, Receipt, TrainingRun, opened
+from fedsel.service._training import TrainingRun, opened
 from fedsel.service.inviting import Participant
 from fedsel.wire import Verdict
 from fedsel.wire._report import ADDED_BYTES

@@ -33,6 +33,8 @@ _SHORT = ("features", "labels", "target_range")
 """Keys that are a short way to write a schema."""
 DROP_OUT = 0.1
 """The share of the clients that is taken not to report in an epoch."""
+PART_BYTES = 1 << 20
+"""Bytes of a part of a round that a relay releases: public, as the number of reports in it is."""
 MOST_DIM = 1 << 27
 """Entries of an update: a gigabyte for each copy of the model that a server holds."""
 
@@ -177,6 +179,9 @@ class Task:
         if closing.reports is not None and closing.reports < rule.n_min:
             allowed = f"at least shuffle.n_min = {rule.n_min}, or omitted"
             raise InvalidArgument("close_after.reports", closing.reports, allowed)
+        if self.limits.batch_bytes < PART_BYTES:
+            allowed = f"at least {PART_BYTES} with shuffle, for the parts of a released round"
+            raise InvalidArgument("limits.batch_bytes", self.limits.batch_bytes, allowed)
         in_round = self.clients // self.rounds_per_epoch
         if rule.n_min > in_round:
             allowed = (

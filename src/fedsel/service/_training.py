@@ -1,22 +1,18 @@
-"""A run that is trained: which reports count, when a round is over, and the step that follows."""
+"""A run that is trained: when a round is over, and the step that follows."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import operator
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import NamedTuple, final
-
-import numpy as np
+from typing import final
 
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._reports import Totals
-from fedsel.server._checkpoint import Checkpoint, Counts, judge_round, judge_rounds
+from fedsel.server._checkpoint import Checkpoint, judge_round
 from fedsel.server._folder import CheckpointError
 from fedsel.server._keys import RunKeys
+from fedsel.service._judging import IncomingReport, Item, Receipt, judge_batch, judge_reports
 from fedsel.service._monitoring import Evaluation, log_event
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import (
@@ -26,26 +22,7 @@ from fedsel.service._store import (
     Transaction,
 )
 from fedsel.service._task import Limits, Task
-from fedsel.wire import ReportFormat, Verdict
-
-
-class IncomingReport(NamedTuple):
-    """A well-formed report of a participant."""
-
-    round: int
-    participant: bytes
-    report: bytes
-
-
-class Receipt(NamedTuple):
-    """The verdict on a batch, and the counts of its reports."""
-
-    verdict: Verdict
-    counts: Counts
-
-
-Item = IncomingReport | GatewayBatch
-Same = Callable[[bytes | None, bytes], bool]
+from fedsel.wire import Verdict
 
 
 def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
@@ -62,74 +39,6 @@ def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
         )
         raise
     return state
-
-
-def judge_reports(
-    transaction: Transaction,
-    reports: Sequence[IncomingReport],
-    rounds: int,
-    same: Same = operator.eq,
-) -> list[Verdict]:
-    """Add reports to the open round, unless all ``rounds`` are over; return their verdicts.
-
-    ``same`` says whether what a participant had sent in a round is what it sends now.
-    """
-    number, first = transaction.round, dict[bytes, bytes]()
-    verdicts = [judge_round(report.round, number, number >= rounds) for report in reports]
-    for report, verdict in zip(reports, verdicts, strict=True):
-        if verdict is Verdict.ACCEPTED:
-            first.setdefault(report.participant, report.report)
-    found = transaction.add(number, list(first.items())) if first else []
-    before = dict(zip(first, found, strict=True))
-    for i, (of_round, participant, sent) in enumerate(reports):
-        verdict = verdicts[i]
-        if verdict is Verdict.ACCEPTED:
-            known = before[participant]
-            if known is not None:
-                verdicts[i] = Verdict.DUPLICATE if same(known, sent) else Verdict.CONFLICT
-            else:  # added now; a second one of the same group meets the first
-                before[participant] = first[participant]
-        elif verdict is Verdict.LATE and same(transaction.report_of(of_round, participant), sent):
-            verdicts[i] = Verdict.DUPLICATE
-    return verdicts
-
-
-def judge_batch(
-    transaction: Transaction, batch: GatewayBatch, form: ReportFormat, rounds: int
-) -> Receipt:
-    """Add a batch's reports of the open round, once; a repeated batch gets its first receipt."""
-    digest = hashlib.sha256(batch.data).digest()
-    before = transaction.batch_of(batch)
-    if before is not None:
-        return Receipt(Verdict.DUPLICATE if before[0] == digest else Verdict.CONFLICT, before[1])
-    number = transaction.round
-    if batch.round is not None:
-        verdict = judge_round(batch.round, number, number >= rounds)
-        if verdict is not Verdict.ACCEPTED:
-            return Receipt(verdict, Counts())
-    now, late = judge_rounds(form.decode_many(batch.data), number, number >= rounds)
-    accepted = int(np.count_nonzero(now))
-    counts = Counts(accepted, len(now) - accepted - late, 0, late)
-    if accepted < len(now):
-        rows = np.frombuffer(batch.data, dtype=np.dtype((np.void, form.size)))
-        batch = replace(batch, data=rows[now].tobytes())
-    transaction.add_batch(batch, digest, counts)
-    return Receipt(Verdict.ACCEPTED, counts)
-
-
-def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
-    """Count the verdicts of a group, and ``rejected`` further reports."""
-    counts = Counts.of(verdicts).plus(Counts(rejected=rejected))
-    for receipt in verdicts:
-        if isinstance(receipt, Verdict):
-            continue
-        if receipt.verdict is Verdict.ACCEPTED:
-            counts = counts.plus(receipt.counts)
-        elif receipt.verdict is Verdict.DUPLICATE:
-            counts = counts.plus(Counts(duplicate=receipt.counts.accepted))
-        else:
-            counts = counts.plus(Counts(rejected=1))
-    return counts
 
 
 @final

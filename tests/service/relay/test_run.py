@@ -3,9 +3,9 @@
 import pytest
 
 from fedsel.server import Counts
+from fedsel.service._judging import IncomingReport, tallied
 from fedsel.service._snapshot import CachedBytes
 from fedsel.service._store import open_store
-from fedsel.service._training import IncomingReport, tallied
 from fedsel.service.relay._run import NO_TURN, RelayedRun
 from fedsel.service.relay._state import Passed
 from fedsel.wire import CloseRule, Verdict

@@ -13,9 +13,10 @@ from fedsel.device._connection import Ended, Ending
 from fedsel.service._collector import Collector
 from fedsel.service._monitoring import log_event
 from fedsel.service._store import Store
+from fedsel.service._task import PART_BYTES
 from fedsel.service.relay._run import RelayedRun
 from fedsel.service.relay._state import Passed, RelaySnapshot
-from fedsel.service.relay._upstream import PART_BYTES, Elsewhere, NotTheRun, Upstream
+from fedsel.service.relay._upstream import Elsewhere, NotTheRun, Upstream
 
 _LOOK_SECONDS, _AFTER_FAILURE_SECONDS = 0.1, 1.0
 SIGNATURE_SECONDS = 300.0

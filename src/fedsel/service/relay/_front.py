@@ -19,12 +19,12 @@ from fedsel.service._http import (
     made,
     read_body,
 )
+from fedsel.service._judging import IncomingReport
 from fedsel.service._monitoring import Metrics
 from fedsel.service._openapi import relay_document
 from fedsel.service._runs import watching
 from fedsel.service._snapshot import CachedBytes
 from fedsel.service._store import Store
-from fedsel.service._training import IncomingReport
 from fedsel.service.relay._config import RelayConfig
 from fedsel.service.relay._courier import Courier
 from fedsel.service.relay._run import NO_TURN, RelayedRun

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
+from fedsel.service._judging import IncomingReport, Item, Receipt, judge_reports
 from fedsel.service._monitoring import log_event
 from fedsel.service._store import RoundStatus, Store, Transaction
 from fedsel.service._task import Limits
-from fedsel.service._training import IncomingReport, Item, Receipt, judge_reports
 from fedsel.service.relay._config import RelayConfig
 from fedsel.service.relay._state import Passed, RelaySnapshot, RelayState, ReleasedRound, begun
 from fedsel.wire import Verdict

@@ -20,8 +20,6 @@ from fedsel.wire._report import ADDED_BYTES
 from fedsel.wire._request import MOST_REQUEST_BYTES
 from fedsel.wire._signed import SIGNED_BYTES
 
-PART_BYTES = 1 << 20
-"""Bytes of a part of a released round: public, as the number of reports in it must be."""
 _PATIENCE = 10.0
 _MODEL_BYTES_PER_WEIGHT, _MODEL_BYTES = 64, 16 << 20
 
