@@ -229,6 +229,36 @@ test("ledgers of the second version are taken over, also if that is cut off", as
   }
 });
 
+test("ledgers of this version are read for good", async () => {
+  const golden = new URL("../../../tests/golden/ledger-js-v3.json", import.meta.url);
+  const { policy, ledger, witness, behind } = JSON.parse(readFileSync(golden, "utf-8"));
+  for (const seen of [witness, behind]) {
+    const client = await Client.open(policy, new MemoryStore({ ledger, witness: seen }));
+    const { changes, confirmations, standings } = await client.history();
+    assert.deepEqual(
+      changes.map(({ limits, time, reports }) => [...limits.map(String), time - TIME, reports]),
+      [
+        ["ε = 8 ever", 0, 0],
+        [
+          "ε = 8 ever",
+          "ε = 3.5 in any 30 days",
+          'ε = 2 in any 1 day for the purpose "Für die Forschung" and the recipient "A hospital"',
+          ...[HOUR, 1],
+        ],
+      ],
+    );
+    assert.deepEqual(confirmations, [{ time: TIME + 100 * DAY, reports: 1, by: "Zoë Bell" }]);
+    assert.deepEqual(
+      standings(TIME + 100 * DAY).map(({ held, ever }) => [held, ever].map(String)),
+      [
+        ["4", "4"],
+        ["2", "4"],
+        ["2", "4"],
+      ],
+    );
+  }
+});
+
 test("sums and standings of thousands of reports are those of one after another", () => {
   const prices = ["1/3", "1/3", "1/7", "2/101", "2/101", "1/103"];
   const limits = [new Limit(new Fraction(2n), DAY), new Limit(new Fraction(500n))];

@@ -36,8 +36,8 @@ const fault = (attempt) =>
   );
 
 /** Run a device; its lines, as far as it got. */
-async function device(folder, from, to, { killAfter } = {}) {
-  const child = spawn(process.execPath, [WORKER, folder, from, to], {
+async function device(folder, from, to, { killAfter, limits = {} } = {}) {
+  const child = spawn(process.execPath, [WORKER, folder, from, to, JSON.stringify(limits)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   let printed = "";
@@ -151,6 +151,17 @@ test("processes that answer at once make one charge and the same bytes", async (
   }
   const client = await Client.open({ ...POLICY, lifetime: 500 }, new FileStore(folder));
   assert.equal((await client.history()).entries.length, rounds);
+});
+
+test("processes that answer at once keep to one window, also if one is killed", async (t) => {
+  const [folder, limits] = [folderOf(t), { per_window: [4, "1 day"] }];
+  await device(folder, 0, 1000, { killAfter: 3, limits });
+  const all = await Promise.all([1, 2, 3].map(() => device(folder, 0, 12, { limits })));
+  for (const printed of all) assert.deepEqual(printed, all[0]);
+  const refused = [...all[0].values()].filter((said) => said === "EXHAUSTED");
+  assert.equal(refused.length, 12 - 8); // ε = 1/2 each
+  const client = await Client.open({ ...POLICY, lifetime: 500, ...limits }, new FileStore(folder));
+  assert.equal((await client.history()).entries.length, 8);
 });
 
 test("a device that is killed answers the same afterwards, for one charge", async (t) => {
