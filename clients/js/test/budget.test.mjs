@@ -8,6 +8,7 @@ import test from "node:test";
 import { Books, beginning } from "../src/device/books.js";
 import { Limit, MenuItem, duration, fits } from "../src/device/budget.js";
 import { total } from "../src/device/spending.js";
+import { sha256, toHex } from "../src/hash.js";
 import { Client, Fraction, LedgerError, Policy, Refused } from "../src/index.js";
 import { encodeRequest } from "../src/wire/request.js";
 import { MemoryStore } from "./memory.js";
@@ -159,6 +160,9 @@ test("limits become stricter by themselves, and looser in somebody's name alone"
   const raisedBy = "Ada Bell";
   await at(TIME + 2, () => Client.open({ ...strict, lifetime: null }, store, { raisedBy }));
   await at(TIME + 3, () => Client.open(strict, store, { raisedBy }));
+  await at(TIME + 3, () => Client.open({ ...strict, lifetime: 1 }, store));
+  assert.equal(String((await client.history()).left), "0");
+  await at(TIME + 3, () => Client.open(strict, store, { raisedBy }));
   const { changes } = await client.history();
   assert.deepEqual(
     changes.map(({ limits, time, reports, by }) => [limits.length, time - TIME, reports, by]),
@@ -167,6 +171,8 @@ test("limits become stricter by themselves, and looser in somebody's name alone"
       [2, 1, 1, ""],
       [1, 2, 1, "Ada Bell"],
       [2, 3, 1, ""],
+      [2, 3, 1, ""],
+      [2, 3, 1, "Ada Bell"],
     ],
   );
   // The strictest of policy and ledger holds, also for a client that is open.
@@ -181,6 +187,57 @@ test("two clients on one store keep to one window", async (t) => {
   for (const run of [1, 2]) assert.equal((await other.answer(TIME)).length, 16, `${run} again`);
   await assert.rejects(other.answer(TIME + DAY), refused("EXHAUSTED"));
   await other.answer(TIME + DAY + 1);
+});
+
+/** A ledger of one decision, with the right links and sums whatever it says. */
+function forged(content, decision) {
+  const sealed = (value) => {
+    const line = JSON.stringify(value);
+    return `${line}\n${toHex(sha256(new TextEncoder().encode(line)))}\n`;
+  };
+  const link = toHex(sha256(new Uint8Array(32), new TextEncoder().encode(content)));
+  const seen = { identity: "00".repeat(16), reports: 0, head: link };
+  const decisions = [{ time: TIME, reports: 0, by: "", ...decision, link }];
+  const state = { ...seen, spent: "0", runs: [], entries: [], decisions };
+  return {
+    ledger: sealed({ format: "fedsel ledger", version: 3, ...state }),
+    witness: sealed({ format: "fedsel witness", version: 3, ...seen }),
+  };
+}
+
+test("limits that our own code never wrote are refused, also with the right links", () => {
+  const fault = (content, decision) => {
+    try {
+      return new Books(forged(content, decision)).limits.map(String);
+    } catch (error) {
+      return error.fault;
+    }
+  };
+  const limits = (rows) => {
+    return fault(JSON.stringify(["limits", rows, TIME, 0, ""]), { limits: rows });
+  };
+  assert.deepEqual(limits([["2", HOUR, "Health research", null]]).length, 1);
+  for (const row of [
+    ["2", 0.5, null, null],
+    ["2", 0, null, null],
+    ["2", "3600", null, null],
+    ["2", HOUR, 7, null],
+    ["2", HOUR, null, false],
+    ["2", HOUR, null],
+    ["2", HOUR, null, null, null],
+    ["0", HOUR, null, null],
+    ["-2", HOUR, null, null],
+    ["4/2", HOUR, null, null],
+    ["2.0", HOUR, null, null],
+    [2, HOUR, null, null],
+  ]) {
+    assert.equal(limits([row]), "DAMAGED", JSON.stringify(row));
+  }
+  for (const time of [TIME, null]) {
+    const by = "The owner";
+    const content = JSON.stringify(["clock", time, 0, by]);
+    assert.equal(fault(content, { limits: null, time, by }), "DAMAGED");
+  }
 });
 
 test("ledgers of the second version are taken over, also if that is cut off", async () => {
@@ -316,7 +373,11 @@ test("policies and menus say what is wrong with them", () => {
     () => MenuItem.of("menu[3]", { purpose: "Health research", colour: 1 }),
     /menu\[3\]\.colour = 1: must be one of purpose, recipient, per_report, lifetime, per_window/,
   );
-  const policy = new Policy({ ...WINDOW, menu: [{ ...HEALTH, per_report: "0.5" }] });
+  const menu = [
+    { ...HEALTH, per_report: "0.5" },
+    { purpose: HEALTH.purpose, per_report: 4 },
+  ];
+  const policy = new Policy({ ...WINDOW, menu });
   assert.equal(String(policy.mostPerReport(HEALTH)), "1/2");
   assert.equal(String(policy.mostPerReport({ purpose: "", recipient: "" })), "2");
   assert.deepEqual([HOUR, 36 * HOUR, 14 * DAY].map(duration), ["1 hour", "36 hours", "14 days"]);

@@ -224,7 +224,7 @@ export class MenuItem {
     if (typeof table !== "object" || table === null || Array.isArray(table)) {
       throw new InvalidArgument(name, table, "an object of its fields");
     }
-    const given = /** @type {Record<string, unknown>} */ (own(table));
+    const given = /** @type {Record<string, unknown>} */ (table);
     const known = [...FIELDS, "per_report", "lifetime", "per_window"];
     const keys = Object.keys(given).filter((key) => (given[key] ?? null) !== null);
     const unknown = Object.keys(given).find((key) => !known.includes(key));
