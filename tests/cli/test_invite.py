@@ -69,10 +69,10 @@ def test_who_cannot_invite_whom(task_file, relay_file):
         ([task_file], "must be the settings of its relay, which invites its devices"),
         ([relay_file, "--gateway"], "--gateway = True: must be omitted: a relay takes"),
         ([relay_file, "--relay", "https://a.example"], "omitted: TASK is the settings of a relay"),
-        ([task_file, "--relay", "learn.example"], "service = 'learn.example': must be the address"),
+        ([task_file, "--relay", "learn.example"], "--relay = 'learn.example': must be the address"),
         ([task_file, "--relay", "https://a.example", "--count", 2], "must be without --count"),
     ):
         assert named in run_here("invite", *arguments, status=2).stderr
     task_file.write_text(TASK)
     plain = run_here("invite", task_file, "--relay", "https://a.example", status=2).stderr
-    assert "must be one with a table [shuffle]" in plain
+    assert "omitted: the task 'trial' in trial.toml has no table [shuffle]" in plain

@@ -85,6 +85,7 @@ REQUIRED = {
     "certify": ("PS-PM", "--epsilon", "1", "--dim", "10"),
     "audit": ("math:sin", "--epsilon", "1", "--inputs", "[0, 1]"),
     "serve": ("task.toml", "--port", "0"),
+    "relay": ("relay.toml", "--port", "0"),
     "invite": ("task.toml",),
     "join": (
         *("http://127.0.0.1:9", "--data", "people.csv", "--label", "rich"),
@@ -95,6 +96,13 @@ REQUIRED = {
     "aggregate": ("reports.bin", "--task", "task.toml", "--run", "00" * 16),
 }
 TASK = "epsilon = 1\ndim = 4\nclients = 9\nclose_after = { reports = 3 }\n"
+RELAY = f"""
+service = "http://127.0.0.1:9"
+run = "{"ab" * 16}"
+server_key = "{"ab" * 32}"
+signing_key = "{"ab" * 32}"
+token = "a.b.c"
+"""
 HUGE = "99999999999999999999"
 NUMBERS = ("0", "-1", "nan", "inf", "", "x", HUGE, "1e300")
 BAD = {
@@ -135,6 +143,7 @@ def test_every_option_with_every_kind_of_nonsense(command, option, kind, tmp_pat
     (tmp_path / "a.file").write_text("")
     write_people(tmp_path / "people.csv", 30)
     (tmp_path / "task.toml").write_text(TASK)
+    (tmp_path / "relay.toml").write_text(RELAY)
     (tmp_path / "reports.bin").write_bytes(bytes(32))
     schema = Schema({"age": (0, 100)}, classes=["no", "yes"])
     pipeline = RecordPipeline(schema.scale, Preparation.plain(1))

@@ -1,6 +1,5 @@
 """When the rounds of a shuffled run are over, and its keys."""
 
-
 import pytest
 
 from fedsel.errors import InvalidArgument

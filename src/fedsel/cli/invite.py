@@ -14,6 +14,7 @@ import typer
 from fedsel._internal.extras import needed
 from fedsel.cli._terminal import JsonOption, check_file, print_json
 from fedsel.cli.serve import STORE_OPTION, place_of, plain_failures
+from fedsel.device._connection import check_address
 from fedsel.errors import InvalidArgument, check_count
 
 if TYPE_CHECKING:
@@ -122,6 +123,10 @@ def _write_settings(chosen: Task | RelayConfig, store: str, service: str, out: P
 
     if not isinstance(chosen, Task):
         raise InvalidArgument("--relay", service, "omitted: TASK is the settings of a relay")
+    if chosen.shuffle is None:
+        allowed = f"omitted: {chosen} has no table [shuffle]"
+        raise InvalidArgument("--relay", service, allowed)
+    check_address("--relay", service)
     with plain_failures():
         settings = relay_settings(chosen, store, service)
     if out is None:

@@ -142,7 +142,7 @@ def invitations_of(task: Task | RelayConfig, store: str | Path) -> Invitations:
 def relay_settings(task: Task, store: str | Path, service: str) -> str:
     """The file of a relay for a shuffled task, with an invitation to that relay: a secret."""
     if task.shuffle is None:
-        raise InvalidArgument("task", task.name, "one with a table [shuffle]")
+        raise InvalidArgument("task", task.name, "one with shuffle")
     check_address("service", service)
     token = invitations_of(task, store).invite("relay")
     kept = open_store(store, alone=False)
