@@ -12,6 +12,7 @@ import ssl
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
@@ -29,6 +30,8 @@ SHORT = 1 << 16
 """Bytes of an answer that are always read: an error page may be longer than what was asked for."""
 Tell = Callable[[str], object]
 """tell(a sentence about what has happened)."""
+Pause = Callable[[float], object]
+"""Waits for so many seconds; it may raise `Ended`."""
 _MOST_TOKEN = 4096
 _MOST_WAIT = 300.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
@@ -84,8 +87,8 @@ class Patience:
     fedsel.device._connection.Ended: the service does not answer: busy
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._end, self.failures = time.monotonic() + seconds, 0
+    def __init__(self, seconds: float, pause: Pause = time.sleep) -> None:
+        self._end, self._pause, self.failures = time.monotonic() + seconds, pause, 0
 
     @property
     def left(self) -> float:
@@ -109,7 +112,7 @@ class Patience:
         if pause >= self.left:
             raise Ended(Ending.UNREACHABLE, why)
         self.failures += 1
-        time.sleep(pause)
+        self._pause(pause)
 
 
 @final
@@ -146,9 +149,15 @@ class Connection:
     """
 
     def __init__(
-        self, url: str, *, ca: str | Path | None = None, patience: float = SECONDS, tell: Tell = len
+        self,
+        url: str,
+        *,
+        ca: str | Path | None = None,
+        patience: float = SECONDS,
+        tell: Tell = len,
+        pause: Pause = time.sleep,
     ) -> None:
-        self.url, self._patience, self._tell = url, patience, tell
+        self.url, self._patience, self._tell, self._pause = url, patience, tell, pause
         self._secure, self._host, self._port, self._base = check_address("url", url)
         self._context = _context(ca) if self._secure else None
         if ca is not None and not self._secure:
@@ -161,15 +170,22 @@ class Connection:
         """Whether others on the network can read the traffic."""
         return not self._secure and self._host not in ("localhost", "127.0.0.1", "::1")
 
-    def patience(self) -> Patience:
+    def patience(self, more: float = 0.0) -> Patience:
         """A new patience, for something that may be tried again."""
-        return Patience(self._patience)
+        return Patience(self._patience + more, self._pause)
 
     def close(self) -> None:
         """Close the connection; the next request opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def cut(self) -> None:
+        """Let an exchange that goes on in another thread fail at once."""
+        known = self._connection
+        if known is not None and known.sock is not None:
+            with suppress(OSError):
+                known.sock.shutdown(socket.SHUT_RDWR)
 
     def ask(
         self,
@@ -179,14 +195,16 @@ class Connection:
         body: bytes | None = None,
         keep: str | None = None,
         token: str | None = None,
+        more: float = 0.0,
     ) -> Reply:
         """The answer to a request, which is made again until there is one: POST with a body.
 
         408, 429, all failures of the server and every failure on the way are tried again, because
         none of them tells whether the request was processed. Sending the same bytes again is safe.
-        At most ``most`` bytes are read; ``keep`` names the answer in the cache.
+        At most ``most`` bytes are read; ``keep`` names the answer in the cache; ``more`` seconds of
+        patience are for what takes long.
         """
-        patience = self.patience()
+        patience = self.patience(more)
         while True:
             wait = 0.0
             try:

@@ -1,11 +1,14 @@
 """What a relay does at its service comes about once, wherever it is interrupted."""
 
+import socket
+
 import pytest
 
+from fedsel.device import _connection
 from fedsel.service._store import open_store
-from fedsel.service.relay import _courier
+from fedsel.service.relay import _courier, _upstream
 from fedsel.service.relay._upstream import Upstream
-from tests.service.relay.support import SHUFFLED, config_for, relayed, sealed_for
+from tests.service.relay.support import SHUFFLED, config_for, relay_config, relayed, sealed_for
 from tests.service.support import running, task_of, wait_until
 
 
@@ -30,7 +33,7 @@ def test_rounds_go_to_the_service_and_the_next_ones_come_back(quick_path):
         now = wait_until(lambda: (now := relay.get("/v1/rounds/open"))["finished"] and now)
         assert (now["round"], now["of"]) == (4, 4)
         assert relay.ask("GET", "/v1/rounds/open/request")[0] == 410
-        assert relay.get("/v1/model.json") == service.get("/v1/model.json")
+        assert relay.ask("GET", "/v1/model.json")[0] == 404  # devices have models of their own
         assert [one["accepted"] for one in service.get("/v1/rounds")["rounds"]] == [5] * 4
         assert [one["accepted"] for one in relay.get("/v1/rounds")["rounds"]] == [5] * 4
         assert relay.get("/v1/task") == service.get("/v1/task")
@@ -99,6 +102,17 @@ def test_a_service_that_is_away_holds_no_report_up(quick_path):
         assert (status, answer["error"], headers["retry-after"]) == (503, "no_service", "2")
         assert relay.ask("GET", "/v1/task")[0] == relay.ask("GET", "/readyz")[0] == 503
         assert relay.get("/healthz") == {"status": "alive"}
+
+
+def test_the_end_does_not_wait_for_a_service_that_hangs(quick_path, monkeypatch):
+    """It takes a connection and never answers: else this test would take ten minutes."""
+    monkeypatch.setattr(_connection, "SECONDS", 600.0)
+    monkeypatch.setattr(_upstream, "_PATIENCE", 600.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with running(relay_config(service=address), quick_path / "relay"):
+            line, _ = silent.accept()
+        line.close()
 
 
 def test_another_run_behind_the_same_address_is_not_passed_on(quick_path):

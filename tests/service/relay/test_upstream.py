@@ -11,6 +11,7 @@ from fedsel.service.relay._upstream import Elsewhere, NotTheRun, ServiceRound, U
 from fedsel.wire import CloseRule
 from tests.service.relay.support import SHUFFLED, config_for, sealed_for
 from tests.service.support import running, task_of
+from tests.service.visiting import join_task
 
 OPEN = ServiceRound(0, False)
 
@@ -25,7 +26,7 @@ def service(quick_path):
 
 @pytest.fixture
 def upstream(service):
-    made = Upstream(service.config, len)
+    made = Upstream(service.config)
     yield made
     made.close()
 
@@ -49,10 +50,19 @@ def test_what_is_passed_on_is_what_the_service_gives(service, upstream):
         content = b"null" if content is None else content
         assert getattr(passed, part).plain == content, part
     assert json.loads(passed.task.plain)["shuffle"]["n_min"] == 4
-    assert json.loads(passed.model.plain)["weights"] == [0.0] * 8
+    assert passed.model is None  # devices of this task have models of their own
     assert passed.terms.close_after == CloseRule(reports=5)
     refreshed = upstream.refreshed(passed)
     assert refreshed._replace(signature=None) == passed._replace(signature=None)
+
+
+def test_a_linear_model_is_passed_on(quick_path):
+    task = join_task(shuffle={"n_min": 2}, close_after={"reports": 3})
+    with running(task, quick_path / "store") as client:
+        upstream = Upstream(config_for(task, quick_path / "store", client.address))
+        passed = upstream.fetch(OPEN, None)
+        assert json.loads(passed.model.plain) == client.get("/v1/model.json")
+        upstream.close()
 
 
 @pytest.mark.parametrize("part", ["task", "request", "weights", "preparing"])
@@ -94,7 +104,7 @@ def test_terms_may_not_change(upstream):
 def test_a_service_without_a_relay(quick_path):
     with running(task_of(), quick_path / "plain") as plain:
         config = config_for(task_of(name="a", **SHUFFLED), quick_path / "other", plain.address)
-        upstream = Upstream(config, len)
+        upstream = Upstream(config)
         with pytest.raises((Ended, NotTheRun)):
             upstream.fetch(OPEN, None)
         upstream.close()
@@ -120,7 +130,7 @@ def test_a_token_that_is_none(service):
     config = service.config
     device = service.invitations.invite("device")
     for token in ("a.b.c", device):
-        upstream = Upstream(type(config)(**{**vars(config), "token": token}), len)
+        upstream = Upstream(type(config)(**{**vars(config), "token": token}))
         with pytest.raises(Ended, match="not valid for this run"):
             upstream.deliver(0, [bytes(64)], 64)
         upstream.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,9 +35,10 @@ class Courier:
     def __init__(self, collector: Collector[RelayedRun], store: Store) -> None:
         self._collector, self._store = collector, store
         self._config = collector.run.config
-        self._upstream = Upstream(self._config, self._tell)
+        self._over = threading.Event()
+        self._upstream = Upstream(self._config, self._pause)
         self._thread = ThreadPoolExecutor(1, "fedsel-courier")
-        self._ending, self._signed = False, 0.0
+        self._signed = 0.0
         self._failure: tuple[str, str] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -50,8 +52,9 @@ class Courier:
         self._task = asyncio.create_task(self._work())
 
     async def stop(self) -> None:
-        """End after the exchange that is going on; the store is closed."""
-        self._ending = True
+        """End, also in the middle of an exchange; the store is closed."""
+        self._over.set()
+        self._upstream.cut()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -60,9 +63,9 @@ class Courier:
         self._upstream.close()
         self._store.close()
 
-    def _tell(self, _: str) -> None:
-        """Called where an exchange has failed and would be tried again."""
-        if self._ending:
+    def _pause(self, seconds: float) -> None:
+        """Wait before an exchange is tried again, but not beyond the end."""
+        if self._over.wait(seconds):
             raise Ended(Ending.UNREACHABLE, "the relay ends")
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:

@@ -43,7 +43,7 @@ class Relay(Front[RelayConfig, RelayedRun]):
 
     @classmethod
     def check(cls, served: RelayConfig, store: Store) -> None:
-        Upstream(served, str).close()  # reads the certificates
+        Upstream(served).close()  # reads the certificates
         begun(served, store)
 
     def _run(self, store: Store) -> RelayedRun:

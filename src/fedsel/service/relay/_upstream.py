@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple, final
 
-from fedsel.device._connection import SHORT, Connection, Ended, Ending, Tell
+from fedsel.device._connection import SHORT, Connection, Ended, Ending, Pause
 from fedsel.device._sealed import FRESH_SECONDS
 from fedsel.preparation._given import most_bytes
 from fedsel.service._snapshot import CachedBytes
@@ -21,6 +22,8 @@ from fedsel.wire._request import MOST_REQUEST_BYTES
 from fedsel.wire._signed import SIGNED_BYTES
 
 _PATIENCE = 10.0
+_SLOWEST = 1e6
+"""Bytes a second at which a large model must come at least."""
 _MODEL_BYTES_PER_WEIGHT, _MODEL_BYTES = 64, 16 << 20
 
 
@@ -43,9 +46,14 @@ class Elsewhere(Exception):
 class Upstream:
     """A connection to the service of a relay. Every method may raise `Ended`: it did not answer."""
 
-    def __init__(self, config: RelayConfig, tell: Tell) -> None:
+    def __init__(self, config: RelayConfig, pause: Pause = time.sleep) -> None:
         self._config = config
-        self._connection = Connection(config.service, ca=config.ca, patience=_PATIENCE, tell=tell)
+        about: dict[str, Any] = {"ca": config.ca, "patience": _PATIENCE, "pause": pause}
+        self._connection = Connection(config.service, **about)
+
+    def cut(self) -> None:
+        """Let an exchange that goes on in another thread fail at once."""
+        self._connection.cut()
 
     def close(self) -> None:
         """Close the connection; the next request opens it again."""
@@ -53,7 +61,8 @@ class Upstream:
 
     def _get(self, path: str, most: int) -> bytes:
         """What is at a path; of a round that is not open there is nothing."""
-        reply = self._connection.ask(path, most, keep=path.rpartition("/")[2])
+        more = most / _SLOWEST
+        reply = self._connection.ask(path, most, keep=path.rpartition("/")[2], more=more)
         if reply.status == HTTPStatus.GONE:
             raise Elsewhere
         if reply.status != HTTPStatus.OK:
@@ -72,7 +81,7 @@ class Upstream:
             if now.finished:
                 found = self._terms(text, 0 if terms is None else terms.sealed_bytes)
                 _check_same(found, terms)
-                return Passed(now.number, found, b"", CachedBytes(text), self._model(1 << 20))
+                return Passed(now.number, found, b"", CachedBytes(text), self._model(text))
             return self._open(now.number, text, terms)
         except InvalidMessage as error:
             raise NotTheRun(str(error)) from None
@@ -100,7 +109,7 @@ class Upstream:
         _check_same(found, terms)
         tag = Sealing(message, self._config.server_key).tag
         cached = {name: CachedBytes(part) for name, part in parts.items()}
-        model = self._model(dim)
+        model = self._model(task)
         signs = CachedBytes(signature)
         return Passed(number, found, tag, CachedBytes(task), model, **cached, signature=signs)
 
@@ -138,14 +147,15 @@ class Upstream:
             sealed_bytes,
         )
 
-    def _model(self, dim: int) -> CachedBytes | None:
-        """The model so far, for whoever looks at it; no round waits for it."""
-        try:
-            return CachedBytes(
-                self._get("/v1/model.json", _MODEL_BYTES + _MODEL_BYTES_PER_WEIGHT * dim)
-            )
-        except (Ended, Elsewhere):
+    def _model(self, task: bytes) -> CachedBytes | None:
+        """The linear model so far, for whoever looks at it; no round waits for it."""
+        schema = Announcement.decode(task).schema
+        if schema is None:
             return None
+        most = _MODEL_BYTES + _MODEL_BYTES_PER_WEIGHT * schema.dim
+        with suppress(Ended, Elsewhere):
+            return CachedBytes(self._get("/v1/model.json", most))
+        return None
 
     # --- what goes in ---------------------------------------------------------------------------
 
