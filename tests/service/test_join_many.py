@@ -14,7 +14,7 @@ from fedsel.service.inviting import invitations_of
 from fedsel.simulation import Population, Training, train
 from fedsel.wire import RecordPipeline, Request
 from tests.service.support import Http, ServiceProcess, wait_until
-from tests.service.visiting import Visitor, choose
+from tests.service.visiting import GIVEN_WORDS, Visitor, choose
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
@@ -34,23 +34,6 @@ spread = 0
 centre = 0
 limits = {{ per_client = 1e9, per_address = 1e9 }}
 """
-# The words of a device, by round: what a report is drawn from. Nothing in the package takes words;
-# the browser's own source is replaced before the page's first module is loaded.
-ENTROPY = """(words) => {
-  let round = 0;
-  const places = words.map(() => 0);
-  const [ask, fill] = [window.fetch, crypto.getRandomValues];
-  window.fetch = (path, ...rest) => {
-    const asked = /rounds\\/(\\d+)\\/weights/.exec(path);
-    if (asked) round = Number(asked[1]);
-    return ask.call(window, path, ...rest);
-  };
-  crypto.getRandomValues = (array) => {
-    if (!(array instanceof BigUint64Array)) return fill.call(crypto, array);
-    array[0] = BigInt(words[round][places[round]++]);
-    return array;
-  };
-}"""
 
 
 def people():
@@ -111,7 +94,7 @@ def test_browsers_and_devices_learn_what_the_simulator_learns(browser, quick_pat
                 for epoch in range(EPOCHS)
             ]
             visitor = Visitor(browser, process.address)
-            visitor.context.add_init_script(f"({ENTROPY})({json.dumps(words)})")
+            visitor.context.add_init_script(f"({GIVEN_WORDS})({json.dumps(words)})")
             tab = visitor.open(invitations.invite("device"))
             choose(tab, table(X[share], y[share]), f"{SHARE} records are ready.")
             tab.check("#anew-yes")
