@@ -14,6 +14,7 @@ import pytest
 from fedsel.server._checkpoint import Counts, RoundRecord
 from fedsel.service import _dashboard as status
 from fedsel.service import _pages as handlers
+from fedsel.service._charts import MOST_BARS
 from fedsel.service._connections import Connection
 from fedsel.service._connections import Listener as Connections
 from fedsel.service._dashboard import run_left
@@ -31,6 +32,7 @@ from tests.service.support import (
 from tests.service.test_monitoring import LINEAR, ROWS
 
 pytestmark = pytest.mark.xdist_group("processes")
+COLUMNS = handlers.Columns(measured=True)
 NASTY = "<b>bold</b> & \"quoted\" 'name'"
 
 
@@ -181,18 +183,18 @@ def test_the_page_is_complete_and_escaped(quick_path):
 
 def test_many_rounds_make_no_large_page():
     view = far_on(1234)
-    made = {"figures": status.figures(view), **handlers.listed(view, view.round)}
+    made = {"figures": status.figures(view), **handlers.listed(view.past, None, COLUMNS)}
     assert sum(map(len, made.values())) < 80_000
     assert made["rounds"].count("<tr>") == 50
-    assert made["figures"].count("<rect") <= status.MOST_BARS
+    assert made["figures"].count("<rect") <= MOST_BARS
     assert made["figures"].count("<circle") <= 2 * status.MOST_POINTS
     assert 'href="./?before=1184#rounds"' in made["pager"]
-    made = handlers.listed(view, 100)
+    made = handlers.listed(view.past, 100, COLUMNS)
     numbers = re.findall(r'<th scope="row"[^>]*>(\d+)<', made["rounds"])
     assert numbers == [str(n) for n in range(99, 49, -1)]
     links = re.findall(r'href="([^"]+)"', made["pager"])
     assert links == ["./?before=50#rounds", "./?before=150#rounds"]
-    pager = handlers.listed(view, 1200)["pager"]
+    pager = handlers.listed(view.past, 1200, COLUMNS)["pager"]
     assert re.findall(r'href="([^"]+)"', pager) == ["./?before=1150#rounds", "./#rounds"]
 
 
@@ -236,6 +238,32 @@ def test_a_run_that_is_over_says_so(quick_path):
         page = Reader(client.get("/").decode())
     assert "The run is over" in page.text
     assert [row[0] for row in page.tables[0][1:]] == ["All rounds"]
+
+
+def test_a_shuffled_run_says_both_numbers_and_its_relay(quick_path):
+    task = task_of(shuffle={"n_min": 4, "dishonest": 0.25}, epochs=2)
+    with running(task, quick_path / "store") as client:
+        page = Reader(client.get("/").decode())
+        known = client.get("/v1/task")["shuffle"]
+    assert task.shuffle.said(task.shuffled_epsilon, 4.0) in page.text
+    assert task.shuffle.condition in page.text
+    assert "no shuffler" not in page.text
+    assert "Central, only if shuffled" not in page.text
+    assert "relay and service included" in page.text
+    ends = "when its relay releases it: with 5 reports"
+    assert f"A round ends {ends}" in page.text
+    assert f"A round ends{ends}" in page.text  # a fact of the task
+    for name in ("server_key", "signing_key"):
+        assert known[name] in page.text
+    assert "up to 25 %" in page.text
+    links = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
+    assert "join" not in links
+    assert "v1/model" in links
+    by_time = task_of(close_after={"seconds": 3600}, shuffle={"n_min": 4})
+    begun = RunSnapshot(by_time, by_time.begin, [(0.0, None, None)])
+    assert "releases it: after 1 h with at least 4 reports" in status.state(
+        begun, Counts(), 2.0, True
+    )
 
 
 def test_listeners_are_told_what_changes(quick_path, listening, monkeypatch):

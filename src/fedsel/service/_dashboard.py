@@ -1,39 +1,102 @@
-"""The numbers of the page: rounds as rows, rates, estimates, charts, and what the proofs say."""
+"""What the page of a run shows: rounds as rows, rates, estimates, and what the proofs say."""
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, final
 
-from fedsel._internal.display import DASH, about, counted, duration, macro, shown, upper_bound
+from fedsel._internal.display import DASH, about, counted, duration, shown, upper_bound
 from fedsel.server._checkpoint import Counts
+from fedsel.service._charts import by_round, grouped, line_chart, part
+from fedsel.service._collector import Collector
+from fedsel.service._pages import Columns, utc
 from fedsel.service._proofs import Proofs, promised
 from fedsel.service._snapshot import RunSnapshot
+from fedsel.service._task import Task
+from fedsel.service._training import TrainingRun
 from fedsel.wire import CloseRule
+from fedsel.wire._contract import ShuffleRule
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+    from fedsel.service.relay._state import RelaySnapshot
+
 UNAVAILABLE = "The store does not answer. Devices are asked to send their reports again later."
-MOST_BARS, MOST_POINTS = 60, 120
+MOST_POINTS = 120
 _RECENT = 20
 """How many past rounds an estimate is made of."""
 
 
-def part(name: str, **values: Any) -> Markup:
-    """Render one part of the page."""
-    return macro("service/dashboard/parts.html", name, **values)
+@final
+class RunBoard:
+    """What the dashboard of a service shows of a run; ``now`` describes the open round."""
+
+    kind = "service"
+
+    def __init__(
+        self,
+        task: Task,
+        collector: Callable[[], Collector[TrainingRun]],
+        now: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self._task, self._collector, self.now = task, collector, now
+        self._proofs = Proofs(task.begin.recipe, None if task.shuffle else task.close_after)
+        self.columns = Columns(measured=task.evaluation is not None)
+
+    def begin(self) -> None:
+        """Compute proofs, now that somebody looks."""
+        self._proofs.begin()
+
+    def stop(self) -> None:
+        """Stop computing proofs."""
+        self._proofs.stop()
+
+    @property
+    def snapshot(self) -> RunSnapshot:
+        """The run as it is."""
+        return self._collector().run.snapshot
+
+    def about(self) -> dict[str, Any]:
+        """What the page says of the run."""
+        task = self._task
+        return {
+            "name": task.name,
+            "purpose": task.purpose,
+            "recipient": task.recipient,
+            "joins": task.shuffle is None,
+            "facts": task_facts(self.snapshot),
+        }
+
+    def figures(self) -> Markup:
+        """What is drawn of the rounds that are over."""
+        return figures(self.snapshot)
+
+    def live(self) -> dict[str, str]:
+        """Parts that change while a round is open."""
+        snapshot, collector = self.snapshot, self._collector()
+        return {
+            "state": state(snapshot, collector.counts, time.time(), collector.available),
+            "counts": counts(snapshot, collector.counts),
+            "said": said(snapshot, collector.available),
+            "privacy": guarantees(snapshot, self._proofs),
+        }
 
 
-def run_left(snapshot: RunSnapshot, now: float) -> float | None:
+def release_rule(task: Task) -> CloseRule:
+    """When a round ends: by the task's rule, or when its relay releases it."""
+    rule = task.shuffle
+    return task.close_after if rule is None else task.close_after.relayed(rule.n_min)
+
+
+def run_left(snapshot: RunSnapshot | RelaySnapshot, now: float) -> float | None:
     """Seconds that the run may still take, if rounds take as long as the median of recent ones.
 
     None before the first round has ended, and after the last.
     """
-    if snapshot.state.finished or not snapshot.round:
+    if snapshot.finished or not snapshot.past:
         return None
     usual = statistics.median(past.seconds for past in snapshot.past[-_RECENT:])
     elapsed = min(max(0.0, now - snapshot.opened), usual)
@@ -49,27 +112,28 @@ def state(snapshot: RunSnapshot, counts: Counts, now: float, available: bool) ->
         accepted, elapsed = snapshot.ended.accepted, max(0.0, (ended or began) - began)
         finished = {"ended": utc(ended or began), "accepted": accepted}
     slow_enough = elapsed > 0 if finished else elapsed >= 1
-    rule = snapshot.task.close_after
+    rule = release_rule(snapshot.task)
     return part(
         "state",
         snapshot=snapshot,
         rule={"reports": rule.reports, "sentence": rule_sentence(rule)},
+        shuffled=snapshot.task.shuffle is not None,
         available=available,
         unavailable=UNAVAILABLE,
         counts=counts,
         rate=shown(accepted / elapsed, 1) if slow_enough else DASH,
         elapsed=duration(elapsed, whole=True),
         left=None if left is None else about(left),
-        waits=_waits_for(rule, counts.accepted, elapsed),
+        waits=waits_for(rule, counts.accepted, elapsed),
         finished=finished,
         last=snapshot.past[-1] if snapshot.past else None,
     )
 
 
-def _waits_for(rule: CloseRule, accepted: int, elapsed: float) -> str:
+def waits_for(rule: CloseRule, accepted: int, elapsed: float) -> str:
     """What the open round still waits for.
 
-    >>> _waits_for(CloseRule(reports=100, seconds=60.0), 30, 45.0)
+    >>> waits_for(CloseRule(reports=100, seconds=60.0), 30, 45.0)
     '70 reports or at most 15 s'
     """
     waits, missing = [], rule.least - accepted
@@ -84,7 +148,7 @@ def _waits_for(rule: CloseRule, accepted: int, elapsed: float) -> str:
 
 def counts(snapshot: RunSnapshot, now: Counts) -> Markup:
     """Reports by their outcome, in the open round and in all rounds."""
-    lines = [] if snapshot.state.finished else [("Open round", now)]
+    lines = [] if snapshot.finished else [("Open round", now)]
     return part("counts", lines=[*lines, ("All rounds", snapshot.ended.plus(now))])
 
 
@@ -103,7 +167,8 @@ def said(snapshot: RunSnapshot, available: bool) -> str:
 
 def guarantees(snapshot: RunSnapshot, proofs: Proofs) -> Markup:
     """Render the privacy guarantees that are proved so far."""
-    recipe, rule, found = snapshot.state.recipe, snapshot.task.close_after, proofs.found
+    task, recipe, found = snapshot.task, snapshot.state.recipe, proofs.found
+    rule = release_rule(task)
     privacy = recipe.build().privacy
     total = privacy.total if privacy.charge is None else float(privacy.charge * recipe.epochs)
     influence = None
@@ -123,8 +188,14 @@ def guarantees(snapshot: RunSnapshot, proofs: Proofs) -> Markup:
         central=_central(found.get("central")),
         composed=_central(found.get("composed")),
         by_time=rule.seconds is not None and rule.reports is not None,
+        shuffle=None if task.shuffle is None else both(task.shuffle, task.shuffled_epsilon, total),
         influence=influence,
     )
+
+
+def both(rule: ShuffleRule, central: float, local: float) -> dict[str, str]:
+    """Both numbers of a run that is shuffled, and what the central one counts on."""
+    return {"said": rule.said(central, local), "condition": rule.condition}
 
 
 def _central(found: dict[str, Any] | None) -> str | None:
@@ -143,7 +214,8 @@ def task_facts(snapshot: RunSnapshot) -> Markup:
         recipe=snapshot.state.recipe,
         solution=snapshot.state.recipe.build(),
         given=None if known is None else int(known.given.sum()),
-        ends=rule_sentence(snapshot.task.close_after),
+        ends=rule_sentence(release_rule(snapshot.task)),
+        shuffled=snapshot.shuffled,
     )
 
 
@@ -162,25 +234,13 @@ def rule_sentence(rule: CloseRule) -> str:
     return ", or ".join(parts)
 
 
-def utc(seconds: float) -> str:
-    """Format a time in UTC."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
-
-
 def figures(snapshot: RunSnapshot) -> Markup:
     """Reports by round, and accuracy and loss where there is a test set."""
     past, drawn = snapshot.past, []
     if past:
-        accepted = [(n, float(one.record.accepted)) for n, one in enumerate(past)]
-        bars = grouped(accepted, MOST_BARS)
-        several, goal = bars[0].last - bars[0].first + 1, snapshot.task.close_after.reports
-        text = "Accepted reports of each round"
-        if several > 1:
-            text = f"Accepted reports, the mean of each {several} rounds"
-        if goal is not None:
-            text += f"; the line is where a round ends, {counted(goal, 'report')}"
-        alt = f"Bars: {text}. The last one has {counted(past[-1].record.accepted, 'report')}."
-        drawn.append(("Reports by round", bar_chart(bars, alt=alt, level=goal), f"{text}."))
+        accepted = [(one.round, one.counts.accepted) for one in past]
+        goal = release_rule(snapshot.task).reports
+        drawn.append(by_round(accepted, goal, "where a round ends"))
     for name, factor, unit, digits in (("accuracy", 100.0, " in percent", 1), ("loss", 1.0, "", 3)):
         known = [(n, one.of_model(name)) for n, one in enumerate(past)]
         points = [(n, factor * value) for n, value in known if value is not None]
@@ -195,67 +255,3 @@ def figures(snapshot: RunSnapshot) -> Markup:
         line = line_chart(grouped(points, MOST_POINTS), alt=alt, digits=digits)
         drawn.append((name.capitalize(), line, f"{text}: now {shown(values[-1], digits)}."))
     return part("figures", drawn=drawn)
-
-
-class Group(NamedTuple):
-    """Values of consecutive rounds as one: their mean and the last of them."""
-
-    first: int
-    last: int
-    mean: float
-    latest: float
-
-
-def grouped(values: Sequence[tuple[int, float]], most: int) -> list[Group]:
-    """Values by round in at most ``most`` groups of equal size; the last may be smaller.
-
-    >>> grouped([(0, 1.0), (1, 3.0), (2, 7.0)], most=2)
-    [Group(first=0, last=1, mean=2.0, latest=3.0), Group(first=2, last=2, mean=7.0, latest=7.0)]
-    """
-    size = max(1, math.ceil(len(values) / most))
-    parts = [values[at : at + size] for at in range(0, len(values), size)]
-    return [
-        Group(part[0][0], part[-1][0], math.fsum(v for _, v in part) / len(part), part[-1][1])
-        for part in parts
-    ]
-
-
-def ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Round numbers from one that is not above low to one that is not below high.
-
-    >>> ticks(0, 97), ticks(0.62, 0.71)
-    ([0.0, 25.0, 50.0, 75.0, 100.0], [0.6, 0.625, 0.65, 0.675, 0.7, 0.725])
-    >>> ticks(0.5, 0.5)
-    [0.5, 0.75, 1.0, 1.25, 1.5]
-    """
-    size = max(abs(low), abs(high), 1e-6)
-    if high - low <= 1e-6 * size:  # a level line needs some room all the same
-        high = low + max(1.0, 1e-3 * size)
-    rough = (high - low) / about
-    magnitude = math.floor(math.log10(rough))
-    power = 10.0**magnitude
-    step = next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= rough * (1 - 1e-9))
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(i * step, 2 - magnitude) for i in range(first, last + 1)]
-
-
-def bar_chart(groups: Sequence[Group], *, alt: str, level: float | None = None) -> Markup:
-    """The mean of each group as a bar from zero; ``level`` is a line to compare them with."""
-    levels = ticks(0.0, max([level or 0.0, *(g.mean for g in groups)]), about=5)
-    return part("bars", groups=groups, alt=alt, levels=levels, places=_places(groups), goal=level)
-
-
-def line_chart(groups: Sequence[Group], *, alt: str, digits: int = 3) -> Markup:
-    """Draw a line through the latest value of each group."""
-    levels = ticks(min(g.latest for g in groups), max(g.latest for g in groups))
-    return part(
-        "curve", groups=groups, alt=alt, levels=levels, places=_places(groups), digits=digits
-    )
-
-
-def _places(groups: Sequence[Group]) -> list[int]:
-    """Choose the round numbers to mark on the axis."""
-    first, last = groups[0].first, groups[-1].last
-    if last - first < 6:
-        return list(range(first, last + 1))
-    return [int(t) for t in ticks(first, last) if first <= t <= last and t == int(t)]

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, final
 
@@ -131,6 +131,8 @@ class Evaluation:
         return {name: float(next(iter(scores))), "loss": float(next(iter(losses)))}
 
 
+Figure = tuple[str, str, float]
+"""A gauge: its name, what it means, and its value."""
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -139,11 +141,12 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 class Metrics:
     """Figures for Prometheus: of the runs, as the database has them, and of this process.
 
-    ``runs`` has the collectors of those that have started.
+    ``runs`` has the collectors of those that have started, ``more`` what else some have to say.
     """
 
     def __init__(self) -> None:
         self.runs: dict[str, Collector[Any]] = {}
+        self.more: dict[str, Callable[[], Iterable[Figure]]] = {}
         self._worker = str(os.getpid())
         self._registry = CollectorRegistry()
         self._registry.register(cast(Any, self))
@@ -181,7 +184,9 @@ class Metrics:
         """The figures of the runs, read when they are asked for; the same at every process."""
         families: dict[str, Any] = {}
         for run, collector in self.runs.items():
-            for kind, name, about, value, labels in _figures(collector):
+            more = self.more.get(run, tuple)()
+            gauges = [(GaugeMetricFamily, *figure, dict[str, str]()) for figure in more]
+            for kind, name, about, value, labels in (*_figures(collector), *gauges):
                 if name not in families:
                     families[name] = kind(f"fedsel_{name}", about, labels=["run", *labels])
                 families[name].add_metric([run, *labels.values()], value)

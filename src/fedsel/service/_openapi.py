@@ -40,25 +40,12 @@ def document(
     """Describe a run whose reports have ``report_bytes`` bytes; ``alone``, it is at the root."""
     many = {**_BINARY, "maxLength": limits.batch_bytes}
     sent = _by_relay(many) if shuffled else {**_by_device(report_bytes), **_by_gateway(many)}
-    before = _parameter("before", "Show the rounds before this one") | {
-        "in": "query",
-        "required": False,
-        "schema": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
-    }
     paths = {
         **sent,
         **_of_round(("request", "weights", "preparing")),
         **_about("device, gateway or relay"),
         "/v1/model": _path("get_model", "The model, as float64", _OCTETS, cached=True),
-        "/": _path(
-            "get_page",
-            "The run for people: the latest rounds, or those before one",
-            {"text/html": _TEXT},
-            "not_found",
-            cached=True,
-            parameters=[before],
-        ),
-        "/v1/events": _path("get_events", _EVENTS, {"text/event-stream": _TEXT}, "crowded"),
+        **_pages(),
     }
     return _described(name, paths | ({"/v1/runs": _path(*_RUNS)} if alone else {}))
 
@@ -69,8 +56,28 @@ def relay_document(name: str, sealed_bytes: int, *, alone: bool) -> _Json:
         **_by_device(1 + TAG_BYTES + sealed_bytes),
         **_of_round(("request", "weights", "preparing", "signature")),
         **_about("device"),
+        **_pages(),
     }
     return _described(name, paths | ({"/v1/runs": _path(*_RUNS)} if alone else {}))
+
+
+def _pages() -> _Json:
+    before = _parameter("before", "Show the rounds before this one") | {
+        "in": "query",
+        "required": False,
+        "schema": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
+    }
+    return {
+        "/": _path(
+            "get_page",
+            "The run for people: the latest rounds, or those before one",
+            {"text/html": _TEXT},
+            "not_found",
+            cached=True,
+            parameters=[before],
+        ),
+        "/v1/events": _path("get_events", _EVENTS, {"text/event-stream": _TEXT}, "crowded"),
+    }
 
 
 def _by_device(size: int) -> _Json:

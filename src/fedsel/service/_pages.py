@@ -1,4 +1,4 @@
-"""The web pages of a service: the dashboard at ``/`` and, for people who take part, ``/join``.
+"""The web pages of a run: the dashboard at ``/`` and, for people who take part, ``/join``.
 
 The dashboard is complete without JavaScript, and live with it. At ``/join`` a person's browser is a
 device. All files are read once, and each has a route of its own: nothing else can be asked for.
@@ -10,15 +10,14 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, Protocol, final
 from urllib.parse import parse_qs
 
 from fedsel import __version__
 from fedsel._internal.display import rendered, safe
-from fedsel.service import _dashboard as status
-from fedsel.service._collector import Collector
+from fedsel.service._charts import part
 from fedsel.service._http import (
     Answer,
     Application,
@@ -30,10 +29,7 @@ from fedsel.service._http import (
     cached,
     cached_answer,
 )
-from fedsel.service._proofs import Proofs
-from fedsel.service._snapshot import CachedBytes, RunSnapshot
-from fedsel.service._task import Task
-from fedsel.service._training import TrainingRun
+from fedsel.service._snapshot import CachedBytes
 from fedsel.statements._meaning import SENTENCE, meaning_section
 
 _HERE = Path(__file__).parent
@@ -68,24 +64,57 @@ News = tuple[Mapping[str, Any], Mapping[str, str]]
 """The open round for programs, and parts of the page by their id."""
 
 
+class Columns(NamedTuple):
+    """What the table of rounds has beside counts and times, and what it says without a row."""
+
+    staged: bool = True
+    measured: bool = False
+    empty: str = "No round is over yet."
+
+
+class Past(Protocol):
+    """What a dashboard knows of the rounds of a run: those that are over, by their numbers."""
+
+    @property
+    def past(self) -> Sequence[Any]: ...
+
+
+class Board(Protocol):
+    """What a dashboard shows of a run."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def columns(self) -> Columns: ...
+
+    @property
+    def snapshot(self) -> Past: ...
+
+    def begin(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def now(self) -> Mapping[str, Any]: ...
+
+    def about(self) -> Mapping[str, Any]: ...
+
+    def figures(self) -> str: ...
+
+    def live(self) -> Mapping[str, str]: ...
+
+
 @final
 class Dashboard:
-    """Handlers of the page, its files and its events; ``now`` describes the open round."""
+    """Handlers of a page and its events, for at most so many ``listeners``."""
 
-    def __init__(
-        self,
-        task: Task,
-        collector: Callable[[], Collector[TrainingRun]],
-        now: Callable[[], Mapping[str, Any]],
-    ) -> None:
-        self._collector_of, self._now = collector, now
-        self._proofs = Proofs(task.begin.recipe, task.close_after)
-        self._events = Events(self._news, task.limits.listeners)
-        self._of_round: tuple[RunSnapshot, dict[str, str]] | None = None
+    def __init__(self, board: Board, listeners: int) -> None:
+        self._board, self._events = board, Events(self._news, listeners)
+        self._of_round: tuple[Past, dict[str, str]] | None = None
 
     def stop(self) -> None:
-        """Stop computing proofs."""
-        self._proofs.stop()
+        """Stop what is done for those who look."""
+        self._board.stop()
 
     def routes(self) -> list[RouteEntry]:
         """The routes of the page and its events; `static_routes` has its files."""
@@ -93,57 +122,63 @@ class Dashboard:
 
     async def _get_page(self, scope: Scope, _: Receive) -> Answer:
         """Answer with the page: the latest rounds, or the rounds before a given one."""
-        self._proofs.begin()
-        snapshot = self._collector_of().run.snapshot
+        board = self._board
+        board.begin()
+        before = _before(scope)
+        past, columns = board.snapshot.past, board.columns
         html = rendered(
             "service/dashboard/dashboard.html",
-            task=snapshot.task,
-            facts=status.task_facts(snapshot),
-            fragments={name: safe(html) for name, html in self._fragments(snapshot).items()},
-            older=_older(snapshot, scope),
-            now=status.utc(time.time()),
+            kind=board.kind,
+            **board.about(),
+            columns=columns,
+            fragments={name: safe(html) for name, html in self._fragments().items()},
+            older=None if before is None else listed(past, before, columns),
+            now=utc(time.time()),
             version=__version__,
         )
         return await cached_answer(CachedBytes(html.encode()), scope, _KINDS[".html"], POLICY)
 
     async def _get_events(self, _scope: Scope, _: Receive) -> Application:
-        self._proofs.begin()
+        self._board.begin()
         return self._events.listener()
 
     def _news(self) -> News:
-        return self._now(), self._fragments(self._collector_of().run.snapshot)
+        return self._board.now(), self._fragments()
 
-    def _fragments(self, snapshot: RunSnapshot) -> dict[str, str]:
+    def _fragments(self) -> dict[str, str]:
         """All live parts of the page; parts about past rounds are made once a round."""
+        board, snapshot = self._board, self._board.snapshot
         if self._of_round is None or self._of_round[0] is not snapshot:
-            past = {"figures": status.figures(snapshot), **listed(snapshot, snapshot.round)}
+            past = {"figures": board.figures(), **listed(snapshot.past, None, board.columns)}
             self._of_round = snapshot, past
-        collector = self._collector_of()
-        return {
-            "state": status.state(snapshot, collector.counts, time.time(), collector.available),
-            "counts": status.counts(snapshot, collector.counts),
-            "said": status.said(snapshot, collector.available),
-            "privacy": status.guarantees(snapshot, self._proofs),
-            **self._of_round[1],
-        }
+        return {**board.live(), **self._of_round[1]}
 
 
-def _older(snapshot: RunSnapshot, scope: Scope) -> dict[str, str] | None:
+def utc(seconds: float) -> str:
+    """Format a time in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def _before(scope: Scope) -> int | None:
+    """The round before which the rounds are asked for."""
     query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     if "before" not in query:
         return None
     (number, *more) = query["before"]
     if more or not _NUMBER.fullmatch(number):
         raise Refusal("not_found")
-    return listed(snapshot, min(int(number), snapshot.round))
+    return int(number)
 
 
-def listed(snapshot: RunSnapshot, beyond: int) -> dict[str, str]:
-    """Rows of the rounds before ``beyond``, and links to others."""
-    first, size = max(0, beyond - ROUNDS_SHOWN), ROUNDS_SHOWN
-    found, measured = snapshot.past[first:beyond], snapshot.task.evaluation is not None
-    pager = status.part("pager", first=first, beyond=beyond, over=snapshot.round, size=size)
-    return {"rounds": status.part("rounds", listed=found, measured=measured), "pager": pager}
+def listed(past: Sequence[Any], before: int | None, columns: Columns) -> dict[str, str]:
+    """Rows of the latest rounds, or of those before one, and links to others."""
+    begin, size = past[0].round if past else 0, ROUNDS_SHOWN
+    over = begin + len(past)
+    beyond = over if before is None else max(begin, min(before, over))
+    first = max(begin, beyond - size)
+    rows = past[first - begin : beyond - begin]
+    pager = part("pager", begin=begin, first=first, beyond=beyond, over=over, size=size)
+    return {"rounds": part("rounds", listed=rows, columns=columns), "pager": pager}
 
 
 @final

@@ -35,10 +35,14 @@ def promised(rule: CloseRule) -> int | None:
 
 @final
 class Proofs:
-    """The answers so far: ``found`` has "influence", "central" and "composed" as they come."""
+    """The answers so far: ``found`` has "influence", "central" and "composed" as they come.
 
-    def __init__(self, recipe: Recipe, rule: CloseRule) -> None:
-        question = {"recipe": encode_recipe(recipe).hex(), "reports": promised(rule)}
+    Without a ``rule`` nothing central is asked for.
+    """
+
+    def __init__(self, recipe: Recipe, rule: CloseRule | None) -> None:
+        reports = None if rule is None else promised(rule)
+        question = {"recipe": encode_recipe(recipe).hex(), "reports": reports}
         self._question = json.dumps({**question, "epochs": recipe.epochs})
         self._process: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None

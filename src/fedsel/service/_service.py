@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any, cast, final
 
+from fedsel.service._dashboard import RunBoard
 from fedsel.service._front import MOST_REPORT_BYTES, VERDICTS, Front, numbered
 from fedsel.service._http import (
     JSON_TYPE,
@@ -56,7 +57,8 @@ class Service(Front[Task, TrainingRun]):
         super().__init__(task, slug, metrics, alone=alone)
         self.task, self._batch_bytes = task, 0
         self._signed: tuple[RunSnapshot, float, bytes] | None = None
-        self.dashboard = Dashboard(task, lambda: self.collector, self._now)
+        board = RunBoard(task, lambda: self.collector, self._now)
+        self.dashboard = Dashboard(board, task.limits.listeners)
 
     @classmethod
     def check(cls, served: Task, store: Store) -> None:

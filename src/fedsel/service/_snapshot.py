@@ -74,6 +74,16 @@ class PastRound(NamedTuple):
     measured: dict[str, float] | None
 
     @property
+    def round(self) -> int:
+        """Its number."""
+        return self.record.round
+
+    @property
+    def counts(self) -> Counts:
+        """Its reports by their outcome."""
+        return self.record.counts
+
+    @property
     def seconds(self) -> float:
         """How long it was open, by a clock that may have been set back."""
         return max(0.0, (self.closed or self.opened) - self.opened)
@@ -115,7 +125,7 @@ class RunSnapshot:
             )
             for record, (opened, closed, measured) in zip(state.records, rounds, strict=False)
         ]
-        self.ended = reduce(Counts.plus, (one.record.counts for one in self.past), Counts())
+        self.ended = reduce(Counts.plus, (one.counts for one in self.past), Counts())
         self.form = ReportFormat.of(state.recipe.build(), state.run)
         self.request = None if state.finished else CachedBytes(state.request().encode())
         self.weights = CachedBytes(_doubles(state.state.weights))  # the devices work on these

@@ -108,6 +108,11 @@ class CloseRule:
             return True
         return self.seconds is not None and seconds >= self.seconds and accepted >= self.least
 
+    def relayed(self, n_min: int) -> CloseRule:
+        """When a relay releases a round: by the same rule, and never with fewer than ``n_min``."""
+        reports = None if self.reports is None else max(self.reports, n_min)
+        return CloseRule(reports, self.seconds, max(self.least, n_min))
+
 
 def both_numbers(local: float | Fraction, central: float, delta: float, honest: int) -> str:
     """What so many honest reports guarantee behind a relay, for people: numbers are rounded up."""

@@ -22,7 +22,7 @@ from tests.service.support import task_of
 
 def terms_of(rule, n_min=50):
     shuffle = Shuffled(ShuffleRule(n_min), 0.5, "0a" * 32, "0b" * 32)
-    return Terms("Plan", "Example Ltd", 4, rule, shuffle, 64)
+    return Terms("Plan", "Example Ltd", 4, rule, shuffle, 64, 4.0)
 
 
 @pytest.mark.parametrize(

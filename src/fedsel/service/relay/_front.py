@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any, cast, final
 
 from fedsel.service._front import MOST_REPORT_BYTES, VERDICTS, Front
@@ -20,13 +21,15 @@ from fedsel.service._http import (
     read_body,
 )
 from fedsel.service._judging import IncomingReport
-from fedsel.service._monitoring import Metrics
+from fedsel.service._monitoring import Figure, Metrics
 from fedsel.service._openapi import relay_document
+from fedsel.service._pages import Dashboard
 from fedsel.service._runs import watching
 from fedsel.service._snapshot import CachedBytes
 from fedsel.service._store import Store
 from fedsel.service.relay._config import RelayConfig
 from fedsel.service.relay._courier import Courier
+from fedsel.service.relay._dashboard import RelayBoard
 from fedsel.service.relay._run import NO_TURN, RelayedRun
 from fedsel.service.relay._state import Passed, RelaySnapshot, begun
 from fedsel.service.relay._upstream import Upstream
@@ -40,6 +43,10 @@ class Relay(Front[RelayConfig, RelayedRun]):
     def __init__(self, served: RelayConfig, slug: str, metrics: Metrics, *, alone: bool = True):
         super().__init__(served, slug, metrics, alone=alone)
         self._courier = cast(Courier, None)
+        board = RelayBoard(
+            served, lambda: self.collector, lambda: self._courier.reachable, self._now
+        )
+        self.dashboard = Dashboard(board, served.limits.listeners)
 
     @classmethod
     def check(cls, served: RelayConfig, store: Store) -> None:
@@ -56,6 +63,7 @@ class Relay(Front[RelayConfig, RelayedRun]):
         own.choose(self.served.name)
         self._courier = Courier(self.collector, own)
         self._courier.start()
+        self._metrics.more[self._slug] = self._figures
 
     async def stop(self) -> None:
         """End the exchange with the service, commit the waiting reports and close the stores."""
@@ -78,6 +86,13 @@ class Relay(Front[RelayConfig, RelayedRun]):
         if passed is None:
             raise Refusal("no_service")
         return passed
+
+    def _figures(self) -> Iterator[Figure]:
+        terms, available = self.snapshot.state.terms, int(self._courier.reachable)
+        yield "service_available", "Whether the service has answered when last asked", available
+        if terms is not None:
+            about = "Reports without which no round is released"
+            yield "n_min", about, terms.shuffle.rule.n_min
 
     # --- what comes in --------------------------------------------------------------------------
 
@@ -151,6 +166,7 @@ class Relay(Front[RelayConfig, RelayedRun]):
             ("GET", "/v1/model.json", self.get_model_json),
             ("GET", "/v1/openapi.json", made(self._document)),
             *watching(self._metrics, self.ready),
+            *self.dashboard.routes(),
         ]
 
     def ready(self) -> Answer:

@@ -26,7 +26,7 @@ class RelayedRun:
         self.config, self.store, self._now = config, store, now
         begun(config, store, now())
         self._passed: Passed | None = None
-        self._too_few = -1  # so many messages were there when too few of them were different
+        self._too_few = (-1, -1)  # in this turn, with so many messages, too few were different
         self.read()
 
     @property
@@ -38,6 +38,11 @@ class RelayedRun:
     def limits(self) -> Limits:
         """What clients may do."""
         return self.config.limits
+
+    @property
+    def held_up(self) -> bool:
+        """Whether the open round has enough messages, but too few different ones."""
+        return self._too_few[0] == self.snapshot.turn
 
     def judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Verdict | Receipt]:
         """Keep sealed reports of the open round; return what became of each.
@@ -67,7 +72,7 @@ class RelayedRun:
     def due(self, status: RoundStatus) -> bool:
         """Whether the open round may be over."""
         accepted = status.counts.accepted
-        return accepted != self._too_few and self._over(accepted, status)
+        return (status.round, accepted) != self._too_few and self._over(accepted, status)
 
     def _over(self, reports: int, status: RoundStatus) -> bool:
         terms, snapshot = self.snapshot.state.terms, self.snapshot
@@ -85,7 +90,7 @@ class RelayedRun:
             if not self._over(status.counts.accepted, status):
                 return
             if not self._over(transaction.distinct(), status):
-                self._too_few = status.counts.accepted
+                self._too_few = status.round, status.counts.accepted
                 return
             state, turn = self.snapshot.state, self.snapshot.turn
             number, counts = self.snapshot.round, status.counts
@@ -108,7 +113,6 @@ class RelayedRun:
             transaction.advance(state.encode(), self._now(), False, None, to=turn)
         self._passed = passed
         self.store.scrub()
-        self._too_few = -1
         log_event("run over" if over else "round opened", relay=self.name, round=passed.number)
         return True
 

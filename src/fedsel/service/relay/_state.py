@@ -27,7 +27,10 @@ _KIND = "fedsel relay 1"
 @final
 @dataclass(frozen=True)
 class Terms:
-    """What the service has announced: it may not change while the run goes on."""
+    """What the service has announced: it may not change while the run goes on.
+
+    ``local``: the ε of all reports of a client, against everybody.
+    """
 
     purpose: str
     recipient: str
@@ -35,13 +38,12 @@ class Terms:
     close_after: CloseRule
     shuffle: Shuffled
     sealed_bytes: int
+    local: float
 
     @property
     def release(self) -> CloseRule:
-        """When a round is released: by the task's rule, and never with fewer than n_min."""
-        rule, n_min = self.close_after, self.shuffle.rule.n_min
-        reports = None if rule.reports is None else max(rule.reports, n_min)
-        return CloseRule(reports, rule.seconds, max(rule.least, n_min))
+        """When a round is released."""
+        return self.close_after.relayed(self.shuffle.rule.n_min)
 
 
 @final

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from fractions import Fraction
 from http import HTTPStatus
 from typing import Any, NamedTuple, final
 
@@ -145,6 +146,7 @@ class Upstream:
             announced.close_after,
             shuffle,
             sealed_bytes,
+            float(Fraction(values["charge"]) * int(values["epochs"])),
         )
 
     def _model(self, task: bytes) -> CachedBytes | None:

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsel.service._dashboard import bar_chart, grouped, line_chart, ticks
+from fedsel.service._charts import bar_chart, grouped, line_chart, ticks
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 
