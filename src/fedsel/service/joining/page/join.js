@@ -65,11 +65,11 @@ class Page {
   #ledger = "none";
 
   /** @param {import("./client/wire/contract.js").Announcement} task @param {import("./client/facts.js").Facts} facts
-   * @param {BrowserStore} store @param {ModelView} model @param {Keys} keys */
-  constructor(task, facts, store, model, keys) {
+   * @param {BrowserStore} store @param {RunView} view @param {Keys} keys */
+  constructor(task, facts, store, view, keys) {
     this.task = task;
     this.store = store;
-    this.model = model;
+    this.view = view;
     this.keys = keys;
     this.limits = new Limits(facts, keys);
   }
@@ -78,12 +78,13 @@ class Page {
     const { task } = this;
     const own = await kept(task.run);
     const history = await this.#look();
+    this.view.changed = async () => void (await this.#look());
     this.limits.begin(own, history);
     byId("token").value = tokenOfLink() || own.token || "";
     byId("invitation").hidden = task.invitations === "open" && !byId("token").value.includes(".");
     chooseData(/** @type {Schema} */ (task.schema), (records, ready) => {
       this.#records = ready ? records : null;
-      this.model.use(records);
+      this.view.model.use(records);
       this.#enable();
     });
     byId("form").addEventListener("submit", (/** @type {Event} */ event) => {
@@ -123,7 +124,7 @@ class Page {
       const history = await historyOf(store);
       this.#ledger = "there";
       showLedger(history);
-      showReports(history, task, outcomes);
+      showReports(history, task, outcomes, this.view.released);
       const waiting = history.entries.filter((e) => e.run === task.run && !outcomes[e.round]);
       byId("send-now").hidden = !waiting.length || this.#work !== null || this.#busy;
       await this.#tellStorage();
@@ -213,7 +214,7 @@ class Page {
    * @param {string} token @param {import("./keeping.js").Kept} own
    * @param {import("./data.js").Records | null} records @param {AbortSignal} signal */
   async #run(policy, token, own, records, signal) {
-    const { task, store } = this;
+    const { task, store, view } = this;
     const create = this.#ledger !== "there" && byId("anew-yes").checked;
     const raisedBy = this.limits.raises(policy) ? PERSON : undefined;
     const client = await Client.open(policy, store, { create, raisedBy });
@@ -230,11 +231,10 @@ class Page {
     hideFragment();
     state("Taking part …");
     await this.#look();
-    const view = new RunView(this.model);
     const session = new Session(ADDRESS, {
       ...{ token, signal, every: EVERY, patience: Infinity },
       answered: Math.max(-1, ...Object.keys(own.outcomes ?? {}).map(Number)),
-      tell: (event) => this.#tell(event, view),
+      tell: (event) => this.#tell(event),
     });
     const { entries } = await client.history();
     const unsent = entries.filter((e) => e.run === task.run && !own.outcomes?.[e.round]);
@@ -260,9 +260,9 @@ class Page {
     return ended(outcome.ending, outcome.detail);
   }
 
-  /** Show what the device has done. @param {import("./client/joining/session.js").Event} event
-   * @param {RunView} view */
-  async #tell(event, view) {
+  /** Show what the device has done. @param {import("./client/joining/session.js").Event} event */
+  async #tell(event) {
+    const { view } = this;
     const { run } = this.task;
     if (event.kind === "judged") {
       const { outcomes = {} } = await kept(run);
@@ -294,12 +294,12 @@ async function historyOf(store) {
 }
 
 /** What this browser has sent in a run that is over. @param {import("./client/wire/contract.js").Announcement} task
- * @param {BrowserStore} store */
-async function showPast(task, store) {
+ * @param {BrowserStore} store @param {number} released so many rounds were, by a relay */
+async function showPast(task, store, released) {
   if (!(await store.exists())) return;
   const history = await historyOf(store);
   showLedger(history);
-  showReports(history, task, (await kept(task.run)).outcomes ?? {});
+  showReports(history, task, (await kept(task.run)).outcomes ?? {}, released);
   byId("storage").textContent = "";
 }
 
@@ -364,7 +364,7 @@ async function main() {
     state(
       "The run is over: nobody can take part any more. The model can still be asked about your data.",
     );
-    if (navigator.locks) await showPast(task, new BrowserStore());
+    if (navigator.locks) await showPast(task, new BrowserStore(), view.released);
     if (task.schema !== null) chooseData(task.schema, (records) => model.use(records));
     return;
   }
@@ -379,7 +379,7 @@ async function main() {
   const keys = new Keys(task.shuffle, await kept(task.run));
   const objection = await keys.objection();
   if (objection) return trouble(objection);
-  await new Page(task, facts, new BrowserStore(), model, keys).begin();
+  await new Page(task, facts, new BrowserStore(), view, keys).begin();
 }
 
 main().catch((error) => {

@@ -24,12 +24,15 @@ export function showGuarantee(shuffle, { charge, epochs }) {
 }
 
 /** How far the open round is. @param {any} now as /v1/rounds/open has it */
-export function showWaiting({ n_min: least, released, counts }) {
+export function showWaiting({ n_min: least, finished, released, counts }) {
   if (!least) return;
   const [have, need] = [counts.accepted, least].map((count) => count.toLocaleString("en-US"));
-  byId("reports-so-far").textContent = released
-    ? "The open round is released: the service works on it."
-    : `The open round has ${have} of the ${need} reports that it needs. If it never has them, it is never released, and its reports are paid for all the same.`;
+  let words = `The open round has ${have} of the ${need} reports that it needs. If it never has them, it is never released, and its reports are paid for all the same.`;
+  if (counts.accepted >= least)
+    words = `The open round has ${have} reports, of which it needs ${need}.`;
+  if (released) words = "The round is released: the service works on it.";
+  if (finished) words = "";
+  if (byId("reports-so-far").textContent !== words) byId("reports-so-far").textContent = words;
 }
 
 /** The keys that reports are sealed for and that rounds are signed by: those of the person's link or of
@@ -39,6 +42,8 @@ export class Keys {
   #announced;
   /** @type {Kept} */
   #own;
+  /** The link's, which goes out of the address bar once its keys are kept. */
+  #link = keysOfLink();
 
   /** @param {Shuffled | null} shuffle @param {Kept} own what was kept at an earlier visit */
   constructor(shuffle, own) {
@@ -64,13 +69,12 @@ export class Keys {
 
   /** Whether link or earlier visit have named both. */
   get #isKnown() {
-    const link = keysOfLink();
-    return NAMES.every((name) => link[name] ?? this.#own[name]);
+    return NAMES.every((name) => this.#link[name] ?? this.#own[name]);
   }
 
   /** Why nothing may be sent; empty if nothing is against it. */
   async objection() {
-    const known = [keysOfLink(), this.#own];
+    const known = [this.#link, this.#own];
     if (this.#announced === null) {
       const named = known.some(({ serverKey }) => serverKey);
       return named

@@ -7,11 +7,15 @@ import { byId } from "./show.js";
 export class RunView {
   #etag = "";
   /** The model until it is shown. @type {any} */
-  #model = null;
+  #fetched = null;
+  /** So many rounds were released, or are over. */
+  released = 0;
+  /** Called when `released` has changed. @type {() => Promise<void>} */
+  changed = async () => {};
 
-  /** @param {import("./model.js").ModelView} view */
-  constructor(view) {
-    this.view = view;
+  /** @param {import("./model.js").ModelView} model */
+  constructor(model) {
+    this.model = model;
   }
 
   /** Show the open round, and fetch a new model; whether the run is over. */
@@ -20,10 +24,15 @@ export class RunView {
     if (now === null) return false;
     showRound(now);
     showWaiting(now);
+    const released = now.round + (now.released && !now.finished ? 1 : 0);
+    if (released !== this.released) {
+      this.released = released;
+      await this.changed();
+    }
     const etag = now.model ?? `of round ${now.round}`; // a relay does not know the model
     if (etag !== this.#etag) {
-      this.#model = await getJson("model.json");
-      if (this.#model !== null) this.#etag = etag;
+      this.#fetched = await getJson("model.json");
+      if (this.#fetched !== null) this.#etag = etag;
     }
     return now.finished;
   }
@@ -31,8 +40,8 @@ export class RunView {
   /** Show a new model, while no request waits for it: how long it takes to judge it on the person's
    * records tells how many those are. */
   show() {
-    if (this.#model !== null) this.view.show(this.#model);
-    this.#model = null;
+    if (this.#fetched !== null) this.model.show(this.#fetched);
+    this.#fetched = null;
   }
 
   /** Look on until the run is over; false if it was stopped before.
@@ -51,11 +60,11 @@ export class RunView {
 }
 
 /** @param {any} now as /v1/rounds/open has it */
-function showRound({ finished, round, of }) {
+function showRound({ finished, round, of, released }) {
   byId("progress-part").hidden = false;
   byId("progress-words").textContent = finished
     ? `All ${of} rounds are over`
-    : `Round ${round + 1} of ${of} is open`;
+    : `Round ${round + 1} of ${of} is ${released ? "released" : "open"}`;
   byId("progress").max = of;
   byId("progress").value = round;
 }

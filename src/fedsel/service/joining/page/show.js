@@ -52,14 +52,14 @@ export function grouped(digits) {
 const OUTCOMES = {
   accepted: "arrived, and counts",
   sealed: "is with the relay, and counts once its round is released",
+  released: "was released with its round, and counts",
   late: "came after its round was over: it does not count, but is paid for",
   conflict: "the service holds another report in its place: it does not count, but is paid for",
   "": "charged, and not known to have arrived",
 };
 
-/** @param {any} entry of the ledger @param {string} outcome @param {boolean} sealed */
-function reportItem({ round, epoch, time, charge, report }, outcome, sealed) {
-  const words = OUTCOMES[sealed && outcome === "accepted" ? "sealed" : outcome];
+/** @param {any} entry of the ledger @param {string} outcome @param {string} words what that means */
+function reportItem({ round, epoch, time, charge, report }, outcome, words) {
   const when = new Date(1000 * time);
   const place = `Round ${round + 1}, epoch ${epoch + 1}, ε = ${exactly(charge)}, `;
   const shown = element("time", { datetime: when.toISOString() }, when.toLocaleString());
@@ -73,12 +73,17 @@ function reportItem({ round, epoch, time, charge, report }, outcome, sealed) {
 
 /** The reports of a run, the latest first. @param {any} history
  * @param {import("./client/wire/contract.js").Announcement} task
- * @param {Record<string, string>} outcomes */
-export function showReports(history, { run, shuffle }, outcomes) {
+ * @param {Record<string, string>} outcomes @param {number} released so many rounds were, by a relay */
+export function showReports(history, { run, shuffle }, outcomes, released) {
   const sealed = shuffle !== null;
+  const meant = (/** @type {number} */ round) => {
+    const outcome = outcomes[round] ?? "";
+    if (!sealed || outcome !== "accepted") return OUTCOMES[outcome];
+    return OUTCOMES[round < released ? "released" : "sealed"];
+  };
   const own = history.entries.filter((/** @type {any} */ entry) => entry.run === run).reverse();
   const items = own.map((/** @type {any} */ entry) =>
-    reportItem(entry, outcomes[entry.round] ?? "", sealed),
+    reportItem(entry, outcomes[entry.round] ?? "", meant(entry.round)),
   );
   const [latest, earlier] = [items.slice(0, LATEST), items.slice(LATEST)];
   const words = `${earlier.length} earlier`;
