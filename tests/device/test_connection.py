@@ -98,6 +98,17 @@ def test_addresses_that_lead_nowhere_share_one_deadline(client, clock, monkeypat
     assert given == [30.0, 30.0, 10.0]
 
 
+@pytest.mark.parametrize("length", [15, 17, 19, 30, 38, 40, 42, 50])
+def test_an_answer_that_is_cut_anywhere_is_asked_for_again(client, length):
+    """In its status line, in and after its headers, or in its body: the report counts already."""
+    script = Script()
+    script.next["/v1/reports"] = [lambda _: iter([DONE[:length]])]
+    outcome = taken_part(script, client)
+    assert (outcome.accepted, outcome.ending) == (1, Ending.DONE), outcome
+    assert len(script.bodies) == 2
+    assert len(set(script.bodies)) == 1
+
+
 @pytest.mark.parametrize("answer", [(404, b"", {}), (200, b"<html>", {}), (200, b"[1]", {})])
 def test_what_is_no_service_of_fedsel_is_told(client, answer):
     script = Script()

@@ -278,7 +278,10 @@ class Connection:
             response = self._connection.getresponse()
             length = response.length
             data = response.read(most + 1)
-            if length is not None and len(data) < min(length, most + 1):
+            # `http.client` takes the end of the connection for the end of the headers: a reply that
+            # is cut there has neither a length nor a body.
+            headless = length is None and not response.chunked and not data
+            if headless or (length is not None and len(data) < min(length, most + 1)):
                 raise http.client.IncompleteRead(b"")
             if response.will_close or len(data) > most:
                 self.close()

@@ -1,9 +1,11 @@
 """What a relay answers: to devices, to strangers, and while a round is on its way."""
 
+import copy
 import threading
 
 import pytest
 
+from fedsel.service.relay._front import Relay
 from fedsel.service.relay._upstream import Upstream
 from fedsel.wire import Sealing
 from tests.service.relay.support import relayed, sealed_for
@@ -96,3 +98,21 @@ def test_the_signature_is_of_what_is_passed_on(pair):
     assert signed.covers(**raw)
     assert relay.ask("GET", "/v1/rounds/0/model")[0] == 404
     assert relay.ask("GET", "/v1/rounds/1/weights")[0] == 404
+
+
+def test_a_report_may_be_faster_than_the_news_of_its_round(pair, monkeypatch):
+    """Another process opens a round, which this one sees while the report waits for its verdict."""
+    _, relay = pair
+    request, real, lagging = relay.get("/v1/rounds/open/request"), Relay.snapshot, [True]
+    (row,) = sealed_for(request, relay.config.server_key, 1)
+
+    def snapshot(self):
+        found = copy.copy(real.fget(self))
+        if lagging and lagging.pop():
+            found.turns = {}
+        return found
+
+    monkeypatch.setattr(Relay, "snapshot", property(snapshot))
+    token = relay.invitations.invite("device")
+    assert relay.send(row, token) == (409, "early")  # the device sends it again
+    assert relay.send(row, token) == (200, "accepted")

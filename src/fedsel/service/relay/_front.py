@@ -106,8 +106,11 @@ class Relay(Front[RelayConfig, RelayedRun]):
             raise Refusal("malformed")
         turn = snapshot.turns.get(sealed.tag, NO_TURN)
         name = self.invitations.name(participant, max(0, turn))
-        verdict = await self.collector.put(IncomingReport(turn, name, sealed.content))
-        return VERDICTS[cast(Verdict, verdict)]
+        report = IncomingReport(turn, name, sealed.content)
+        verdict = cast(Verdict, await self.collector.put(report))
+        if turn == NO_TURN and sealed.tag in self.snapshot.turns:
+            verdict = Verdict.EARLY  # another process has opened its round in the meantime
+        return VERDICTS[verdict]
 
     # --- what goes out --------------------------------------------------------------------------
 
