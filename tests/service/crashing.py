@@ -2,6 +2,7 @@
 
 import http.client
 import random
+import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -39,21 +40,20 @@ def task_values(rounds, reports, name="crash"):
     )
 
 
-class Crowd:
-    """Clients in threads: each answers every round it sees, and sends until it is answered.
+def children_of(pid):
+    """The processes that a process has begun."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+    )
+    return [int(line) for line in found.stdout.split()]
 
-    Each is a ledger: what the service has said 200 to. Every third one is a gateway.
-    """
 
-    def __init__(self, task, store, address, clients, first=0):
-        self._address, self._over = address, threading.Event()
-        self.accepted, self.failures = {}, 0
-        new = invitations_of(task, store).invite
-        kinds = ["gateway" if i % 3 == 2 else "device" for i in range(clients)]
-        self._threads = [
-            threading.Thread(target=self._live, args=(i, kind, new(kind)), daemon=True)
-            for i, kind in enumerate(kinds, first)
-        ]
+class Threads:
+    """Clients in threads, one for each of these arguments of ``live``, until the block ends."""
+
+    def __init__(self, live, lives):
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=live, args=one, daemon=True) for one in lives]
 
     def __enter__(self):
         for thread in self._threads:
@@ -66,11 +66,25 @@ class Crowd:
             thread.join(120)
         assert not any(thread.is_alive() for thread in self._threads)
 
+
+class Crowd(Threads):
+    """Clients in threads: each answers every round it sees, and sends until it is answered.
+
+    Each is a ledger: what the service has said 200 to. Every third one is a gateway.
+    """
+
+    def __init__(self, task, store, address, clients, first=0):
+        self._address = address
+        self.accepted, self.failures = {}, 0
+        new = invitations_of(task, store).invite
+        kinds = ["gateway" if i % 3 == 2 else "device" for i in range(clients)]
+        super().__init__(self._live, [(i, k, new(k)) for i, k in enumerate(kinds, first)])
+
     def _live(self, client, kind, token):
         rng, http_client = random.Random(client), Http(self._address())
         answered, sent = None, 0
         while not self._over.is_set():
-            status, data = self._ask(http_client, "GET", "/v1/rounds/open/request")
+            status, data = ask(http_client, "GET", "/v1/rounds/open/request")
             if status == 410:
                 return  # the run is over
             try:
@@ -80,12 +94,12 @@ class Crowd:
             if request is None or request.round == answered:
                 time.sleep(0.005)
                 continue
-            rows = self._rows(request, rng, 7 if kind == "gateway" else 1)
+            rows = plain_reports(request, rng, 7 if kind == "gateway" else 1)
             sent += 1
             path = f"/v1/batches/{client}-{sent}" if kind == "gateway" else "/v1/reports"
             method = "PUT" if kind == "gateway" else "POST"
             while True:  # to the end, so that it is known what became of it
-                status, data = self._ask(http_client, method, path, b"".join(rows), token)
+                status, data = ask(http_client, method, path, b"".join(rows), token)
                 if status in (200, 410):
                     break
                 assert status in (None, 503), (status, data)
@@ -97,26 +111,29 @@ class Crowd:
             answered = request.round
         http_client.close()
 
-    def _ask(self, http_client, method, path, body=None, token=None):
-        try:
-            status, _, data = http_client.ask(method, path, body, token)
-            return status, data
-        except (OSError, http.client.HTTPException):
-            return None, None
 
-    @staticmethod
-    def _rows(request, rng, count):
-        form = request.format
-        return [
-            form.encode(
-                request.round,
-                Reports(
-                    rng.sample(range(form.slots), form.picks),
-                    [rng.randrange(form.symbols) for _ in range(form.picks)],
-                ),
-            )
-            for _ in range(count)
-        ]
+def ask(client, method, path, body=None, token=None):
+    """The status and the answer that a client gets; None where the exchange did not come about."""
+    try:
+        status, _, data = client.ask(method, path, body, token)
+        return status, data
+    except (OSError, http.client.HTTPException):
+        return None, None
+
+
+def plain_reports(request, rng, count):
+    """So many well-formed reports of a request."""
+    form = request.format
+    return [
+        form.encode(
+            request.round,
+            Reports(
+                rng.sample(range(form.slots), form.picks),
+                [rng.randrange(form.symbols) for _ in range(form.picks)],
+            ),
+        )
+        for _ in range(count)
+    ]
 
 
 def check_exactly_once(task, store_url, accepted):

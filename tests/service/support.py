@@ -148,10 +148,11 @@ class ServiceProcess:
         store,
         *arguments,
         python=sys.executable,
+        program=("-m", "fedsel"),
         command="serve",
         **environment,
     ):
-        self._command = [str(python), "-m", "fedsel", command, str(task_file)]
+        self._command = [str(python), *program, command, str(task_file)]
         self._command += ["--store", str(store), *arguments]
         self._environment = {**os.environ, **environment}
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end

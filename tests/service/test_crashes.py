@@ -7,13 +7,12 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import time
 from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.service.crashing import TASK, Crowd, check_exactly_once, task_values
+from tests.service.crashing import TASK, Crowd, check_exactly_once, children_of, task_values
 from tests.service.support import Http, ServiceProcess, wait_until
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.slow]
@@ -70,13 +69,6 @@ def test_kill_minus_nine_of_the_service(task_files, quick_path):
         assert service.stop() == 0
         check_each(store, crowds)
         assert all(crowd.failures > 0 for crowd in crowds)  # kills were noticed
-
-
-def children_of(pid):
-    found = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
-    )
-    return [int(line) for line in found.stdout.split()]
 
 
 def test_kill_minus_nine_of_workers_and_of_postgresql(task_files, postgres_url, cluster):
