@@ -119,7 +119,7 @@ torture: setup ## enumerate 5 million leaves, kill a device 20,000 times, fuzz a
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/aggregator.py
 
-differential: setup javascript ## 100,000 random tasks and 5,000 ledgers, in Python and in JavaScript (ten minutes)
+differential: setup javascript ## 100,000 random tasks and 5,000 ledgers, in Python and in JavaScript (a quarter of an hour)
 	$(BIN)/python benchmarks/differential.py --count 100000 --histories 5000
 
 service-torture: setup postgres ## load the service, kill it 200 times and PostgreSQL 50 times (half an hour)
