@@ -5,12 +5,14 @@ import threading
 
 import pytest
 
+from fedsel.errors import InvalidArgument
+from fedsel.service._store import KEY_VARIABLE
 from fedsel.service.relay._front import Relay
 from fedsel.service.relay._upstream import Upstream
 from fedsel.wire import Sealing
-from tests.service.relay.support import relayed, sealed_for
+from tests.service.relay.support import SHUFFLED, config_for, relayed, sealed_for
 from tests.service.relay.test_courier import send_round
-from tests.service.support import wait_until
+from tests.service.support import running, task_of, wait_until
 
 
 @pytest.fixture
@@ -116,3 +118,16 @@ def test_a_report_may_be_faster_than_the_news_of_its_round(pair, monkeypatch):
     token = relay.invitations.invite("device")
     assert relay.send(row, token) == (409, "early")  # the device sends it again
     assert relay.send(row, token) == (200, "accepted")
+
+
+def test_a_relay_with_the_secret_of_the_service_is_refused(quick_path, monkeypatch):
+    """With it, it could open every report."""
+    monkeypatch.setenv(KEY_VARIABLE, "ab" * 32)
+    task = task_of(**SHUFFLED)
+    config = config_for(task, quick_path / "service", "http://127.0.0.1:9")
+    with pytest.raises(InvalidArgument, match="FEDSEL_SERVICE_KEY = 'not shown': must be another"):
+        with running(config, quick_path / "relay"):
+            pass
+    monkeypatch.setenv(KEY_VARIABLE, "cd" * 32)
+    with running(config, quick_path / "relay") as relay:
+        assert relay.get("/healthz") == {"status": "alive"}

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, cast, final
 
+from fedsel.errors import InvalidArgument
+from fedsel.server import ServerKey
 from fedsel.service._front import MOST_REPORT_BYTES, VERDICTS, Front
 from fedsel.service._http import (
     JSON_TYPE,
@@ -26,7 +28,7 @@ from fedsel.service._openapi import relay_document
 from fedsel.service._pages import Dashboard
 from fedsel.service._runs import watching
 from fedsel.service._snapshot import CachedBytes
-from fedsel.service._store import Store
+from fedsel.service._store import KEY_VARIABLE, Store, key_of_environment
 from fedsel.service.relay._config import RelayConfig
 from fedsel.service.relay._courier import Courier
 from fedsel.service.relay._dashboard import RelayBoard
@@ -51,6 +53,7 @@ class Relay(Front[RelayConfig, RelayedRun]):
     @classmethod
     def check(cls, served: RelayConfig, store: Store) -> None:
         Upstream(served).close()  # reads the certificates
+        _check_apart(served)
         begun(served, store)
 
     def _run(self, store: Store) -> RelayedRun:
@@ -180,3 +183,13 @@ class Relay(Front[RelayConfig, RelayedRun]):
         terms = self.snapshot.state.terms
         size = 0 if terms is None else terms.sealed_bytes
         return json_answer(relay_document(self.served.name, size, alone=self._alone))
+
+
+def _check_apart(config: RelayConfig) -> None:
+    """Refuse the service's own secret: a relay that has it can open every report."""
+    secret = key_of_environment()
+    if secret is None:
+        return
+    if ServerKey.of_secret(secret, bytes.fromhex(config.run)).public == config.server_key:
+        allowed = "another secret than the service's, with which a relay could open every report"
+        raise InvalidArgument(KEY_VARIABLE, "not shown", allowed)
