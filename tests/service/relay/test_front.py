@@ -126,8 +126,7 @@ def test_a_relay_with_the_secret_of_the_service_is_refused(quick_path, monkeypat
     task = task_of(**SHUFFLED)
     config = config_for(task, quick_path / "service", "http://127.0.0.1:9")
     with pytest.raises(InvalidArgument, match="FEDSEL_SERVICE_KEY = 'not shown': must be another"):
-        with running(config, quick_path / "relay"):
-            pass
+        Relay.check(config, None)
     monkeypatch.setenv(KEY_VARIABLE, "cd" * 32)
     with running(config, quick_path / "relay") as relay:
         assert relay.get("/healthz") == {"status": "alive"}
