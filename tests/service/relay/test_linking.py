@@ -4,6 +4,7 @@ import base64
 import json
 import shutil
 import sqlite3
+import time
 
 import pytest
 
@@ -12,8 +13,10 @@ from fedsel.service import Task
 from fedsel.service._store import open_store
 from fedsel.service.inviting import invitations_of, relay_settings
 from fedsel.service.relay import RelayConfig, _courier
+from fedsel.service.relay._run import RelayedRun
 from fedsel.wire import Request, Sealing
-from tests.service.relay.support import SHUFFLED, config_for, relayed
+from tests.service.relay.support import SHUFFLED, config_for, relay_config, relayed
+from tests.service.relay.test_run import passed_of, send
 from tests.service.support import (
     Http,
     ServiceProcess,
@@ -193,3 +196,26 @@ def test_the_relay_forgets_what_was_sent(quick_path, store_url):
         after = raw(store_url)
         assert not any(content in after or content[:32] in after for content in contents)
         assert not any(row in after for row in rows)
+
+
+def test_a_relay_that_was_killed_as_it_forgot_forgets_when_it_begins(quick_path, monkeypatch):
+    """Erased bytes are in the database's log until that is emptied."""
+    content, killed = b"sealed by somebody", quick_path / "killed"
+    store = open_store(quick_path / "store")
+    run = RelayedRun(relay_config(), store, time.time)
+    run.open(passed_of(0))
+    run.read()
+    for name in (b"a", b"b", b"c"):
+        send(run, (name, content + name))
+    run.close()
+    run.read()
+    monkeypatch.setattr(store, "scrub", lambda: None)
+    run.open(passed_of(1))
+    shutil.copytree(quick_path / "store", killed)
+    store.close()
+    assert content in raw(killed)
+    store = open_store(killed)
+    again = RelayedRun(relay_config(), store, time.time)
+    assert again.snapshot.round == 1
+    assert content not in raw(killed)
+    store.close()

@@ -25,6 +25,7 @@ class RelayedRun:
     def __init__(self, config: RelayConfig, store: Store, now: Callable[[], float]) -> None:
         self.config, self.store, self._now = config, store, now
         begun(config, store, now())
+        store.scrub()  # of a relay that was killed after it had erased
         self._passed: Passed | None = None
         self._too_few = (-1, -1)  # in this turn, with so many messages, too few were different
         self.read()
