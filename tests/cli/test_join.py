@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,10 +17,13 @@ from fedsel.service import Task
 from fedsel.service.inviting import invitations
 from tests.cli.support import FEDSEL, run_here, wait_for
 from tests.device.joining import CUT, Script, Server
-from tests.service.support import PATIENCE, Http, ServiceProcess, running
+from tests.service.relay.support import relayed
+from tests.service.support import PATIENCE, Http, ServiceProcess, running, wait_until
 from tests.service.test_running import certificate
+from tests.service.visiting import join_task
 
 pytestmark = pytest.mark.xdist_group("processes")
+KEYS = ("server_key", "signing_key")
 POLICY = 'lifetime = 2.0\nper_report = 2.0\nsolutions = ["FJ", "RJ"]\ndimensions = [3]\n'
 
 
@@ -314,3 +318,83 @@ def test_any_token_of_a_stranger_is_refused_by_the_service_before_it_is_paid_for
         done = run_here(*arguments(folder, client.address), status=1)
         assert "the invitation is for a gateway" in done.stdout
         assert client.get("/v1/rounds/open")["counts"]["rejected"] == 0
+
+
+@contextmanager
+def at_relay(folder, **changes):
+    """A relay, by default of rounds with two reports, and an invitation to it."""
+    (folder / "my.csv").write_text("y,age,hours\nstays,50,30\nleaves,20,60\n")
+    given = {"close_after": {"reports": 2}, "shuffle": {"n_min": 2, "dishonest": 0.0}, **changes}
+    task = join_task(epsilon=1, epochs=1, clients=100, **given)
+    with relayed(folder, task=task) as (service, relay):
+        wait_until(lambda: relay.ask("GET", "/readyz")[0] == 200)
+        (folder / "invitation").write_text(relay.invitations.invite("device"))
+        relay.task, relay.behind = task, service
+        yield relay
+
+
+def key_options(config):
+    return "--server-key", config.server_key, "--signing-key", config.signing_key
+
+
+def sealed_policy(folder, config, *without):
+    keys = [f'{name} = "{getattr(config, name)}"' for name in KEYS if name not in without]
+    text = "\n".join(['lifetime = 1\nper_report = 1\nsolutions = ["FJ"]\ndimensions = [3]', *keys])
+    (folder / "sealed.toml").write_text(text)
+    return "--policy", folder / "sealed.toml"
+
+
+def test_both_numbers_of_a_relay_are_shown_before_it_pays(folder, monkeypatch):
+    from typer.testing import CliRunner
+
+    from fedsel import cli
+
+    monkeypatch.setattr("fedsel.cli.join._is_asked", lambda: True)
+    with at_relay(folder, close_after={"reports": 100}, shuffle={"n_min": 80}) as relay:
+        given = arguments(folder, relay.address, "--lifetime", "1", *key_options(relay.config))
+        said = CliRunner().invoke(cli.app, given, input="n\n").stderr
+        both = relay.task.shuffle.said(relay.task.shuffled_epsilon, 1)
+        assert both.startswith("ε = 1 against everybody; ε = 0.")
+        assert both in said
+        assert "releases a round with at least 80 reports, or never; up to 10 % of them" in said
+        assert "is paid for when it leaves, and counts once its round is released" in said
+        assert "Take part?" in said.splitlines()[-2]
+        assert not (folder / "ledger").exists()
+        assert relay.get("/v1/rounds/open")["counts"]["accepted"] == 0
+
+
+def test_it_takes_part_behind_a_relay_by_options_and_by_a_policy(folder):
+    with at_relay(folder) as relay:
+        limits = ("--lifetime", "1", *key_options(relay.config), "--json")
+        told = json.loads(run_here(*arguments(folder, relay.address, *limits)).stdout)
+        assert (told["ending"], told["accepted"]) == ("done", 1)
+        (folder / "invitation").write_text(relay.invitations.invite("device"))
+        limits = sealed_policy(folder, relay.config)
+        done = run_here(*arguments(folder, relay.address, *limits, store="b"))
+        assert "1 report accepted" in done.stdout
+        relay.behind.wait_for(1)
+        assert [one["accepted"] for one in relay.behind.get("/v1/rounds")["rounds"]] == [2]
+
+
+def test_without_the_keys_of_the_service_nothing_is_asked_or_paid(folder, monkeypatch):
+    monkeypatch.setattr("fedsel.cli.join._is_asked", lambda: True)
+    with at_relay(folder) as relay:
+        config, told = relay.config, {}
+        for store, limits in {
+            "none": ("--lifetime", "1"),
+            "one": ("--lifetime", "1", *key_options(config)[:2]),
+            "policy": sealed_policy(folder, config, *KEYS),
+            "wrong": ("--lifetime", "1", *key_options(config)[:3], "ab" * 32),
+        }.items():
+            done = run_here(*arguments(folder, relay.address, *limits, store=store), status=1)
+            told[store] = done.stderr.splitlines()[-1]
+            assert "0 reports accepted; this device refuses what it is asked" in done.stdout
+            assert Ledger(folder / store).read().entries == ()
+        assert relay.get("/v1/rounds/open")["counts"]["accepted"] == 0
+    server, signing = (f'{name} = "{getattr(config, name)}"' for name in KEYS)
+    needs, options = "reports of this run leave sealed: its policy needs", "(--server-key, --sign"
+    for store in ("none", "policy"):
+        assert f"{needs} {server} and {signing}, if these are the service's" in told[store]
+        assert options in told[store]
+    assert f"{needs} {signing}, if that is the service's" in told["one"]
+    assert told["wrong"] == "  the run has another signing_key than its policy"

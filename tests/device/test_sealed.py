@@ -54,6 +54,12 @@ def test_a_key_that_is_not_pinned_is_named(name):
     assert f'its policy needs {name} = "{PINS[name]}", if that is the service\'s' in detail
 
 
+def test_keys_that_are_missing_are_named_together():
+    _, detail = refused(check_sealed, policy(), TASK)
+    both = " and ".join(f'{name} = "{key}"' for name, key in PINS.items())
+    assert f"its policy needs {both}, if these are the service's" in detail
+
+
 @pytest.mark.parametrize("name", PINS)
 def test_another_key_than_the_policy_has(name):
     other = {"server_key": OTHER.sealing.public, "signing_key": OTHER.signing.public}

@@ -113,8 +113,10 @@ def join_command(
         records.suited(offer.task.schema)
         if limits is None:
             limits = _limits(offer, lifetime, per_report, keys)
-        _show(offer, limits, history, session)
-        if offer.request is not None and not yes and _is_asked():
+        objection = _objection(offer, limits)
+        _show(offer, limits, history, session, objection)
+        asks = offer.request is not None and not objection
+        if asks and not yes and _is_asked():
             typer.confirm("Take part?", abort=True, err=True)
         client = Client(limits, store, witness=witness, create=create)
         try:
@@ -205,7 +207,28 @@ def _limits(
     )
 
 
-def _show(offer: Offer, limits: Policy, history: History | None, session: Session) -> None:
+def _objection(offer: Offer, limits: Policy) -> str:
+    """What the policy has against what is asked, for people; empty where nothing is seen yet."""
+    from fedsel.device import Ended
+    from fedsel.device._sealed import check_sealed
+
+    if offer.request is None:
+        return ""
+    columns = None if offer.task.schema is None else offer.task.schema.columns_used
+    if forbidden := limits.misfit(offer.request.recipe) or limits.forbidden(columns):
+        return f"your policy does not allow {forbidden}"
+    try:
+        check_sealed(limits, offer.task)
+    except Ended as ended:
+        lacks = None in (limits.server_key, limits.signing_key) and offer.task.shuffle is not None
+        options = " (--server-key, --signing-key, or in the file of your policy)"
+        return ended.detail + (options if lacks else "")
+    return ""
+
+
+def _show(
+    offer: Offer, limits: Policy, history: History | None, session: Session, objection: str
+) -> None:
     """What the service asks, by its request and not by its word, and what the policy allows."""
     from fedsel.wire import check_sendable
 
@@ -231,8 +254,6 @@ def _show(offer: Offer, limits: Policy, history: History | None, session: Sessio
     columns = None if offer.task.schema is None else offer.task.schema.columns_used
     if columns is not None:
         say(f"  of your columns: {', '.join(columns)}")
-    if forbidden := limits.misfit(recipe) or limits.forbidden(columns):
-        say(f"  your policy does not allow {forbidden}")
     standings = [one for one in _standings(limits, history) if one.limit.concerns(intent)]
     policy = f"  your policy: ε ≤ {_number(limits.most_per_report(intent))} a report"
     enough = ""
@@ -251,6 +272,8 @@ def _show(offer: Offer, limits: Policy, history: History | None, session: Sessio
             say("  A report is paid for when it leaves, and counts once its round is released.")
     lasting = "; ".join(_left(one) for one in standings)
     say(f"{policy}; {lasting}{enough}")
+    if objection:
+        say(f"  {objection}")
 
 
 def _standings(limits: Policy, history: History | None) -> list[Standing]:

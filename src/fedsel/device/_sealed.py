@@ -20,13 +20,17 @@ def check_sealed(policy: Policy, task: Announcement) -> None:
             detail = "its policy has a server_key, and this run takes no sealed reports"
             raise Ended(Ending.REFUSED, detail)
         return
+    missing = []
     for name in ("server_key", "signing_key"):
         theirs, own = getattr(task.shuffle, name), getattr(policy, name)
         if own is None:
-            detail = f'reports of this run leave sealed: its policy needs {name} = "{theirs}"'
-            raise Ended(Ending.REFUSED, f"{detail}, if that is the service's")
-        if own != theirs:
+            missing.append(f'{name} = "{theirs}"')
+        elif own != theirs:
             raise Ended(Ending.REFUSED, f"the run has another {name} than its policy")
+    if missing:
+        whose = "these are" if len(missing) > 1 else "that is"
+        detail = f"its policy needs {' and '.join(missing)}, if {whose} the service's"
+        raise Ended(Ending.REFUSED, f"reports of this run leave sealed: {detail}")
 
 
 def check_signed(data: bytes, key: str, parts: Mapping[str, bytes]) -> None:

@@ -18,18 +18,20 @@ export function checkSealed({ serverKey, signingKey }, { shuffle }) {
     if (serverKey === null) return;
     throw new Ended("REFUSED", "its policy has a server_key, and this run takes no sealed reports");
   }
+  const missing = [];
   for (const [name, own, theirs] of /** @type {const} */ ([
     ["server_key", serverKey, shuffle.serverKey],
     ["signing_key", signingKey, shuffle.signingKey],
   ])) {
-    if (own === null) {
-      const needs = `its policy needs ${name} = "${theirs}", if that is the service's`;
-      throw new Ended("REFUSED", `reports of this run leave sealed: ${needs}`);
-    }
-    if (own !== theirs) {
+    if (own === null) missing.push(`${name} = "${theirs}"`);
+    else if (own !== theirs) {
       throw new Ended("REFUSED", `the run has another ${name} than its policy`);
     }
   }
+  if (!missing.length) return;
+  const whose = missing.length > 1 ? "these are" : "that is";
+  const needs = `its policy needs ${missing.join(" and ")}, if ${whose} the service's`;
+  throw new Ended("REFUSED", `reports of this run leave sealed: ${needs}`);
 }
 
 /** End unless the service has signed these parts together, and not long ago.
