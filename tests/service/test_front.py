@@ -4,6 +4,7 @@ import pytest
 
 from fedsel.service._front import numbered
 from fedsel.service._http import Refusal
+from tests.service.relay.support import SHUFFLED
 from tests.service.support import reports_for, running, task_of
 
 
@@ -29,7 +30,16 @@ def test_how_often_a_client_may_send(quick_path):
 
 def test_an_invitation_says_what_it_is_to(quick_path):
     with running(task_of(), quick_path / "s") as client:
-        for kind in ("device", "gateway", "relay"):
+        for kind in ("device", "gateway"):
             token = client.invitations.invite(kind)
             assert client.ask("GET", "/v1/invitation", token=token)[2] == {"kind": kind}
+        relay = client.invitations.invite("relay")
+        assert client.ask("GET", "/v1/invitation", token=relay)[0] == 401
         assert client.ask("GET", "/v1/invitation")[0] == 401
+
+
+def test_no_device_is_told_to_pay_where_nobody_takes_its_report(quick_path):
+    with running(task_of(**SHUFFLED), quick_path / "s") as client:
+        device, relay = map(client.invitations.invite, ("device", "relay"))
+        assert client.ask("GET", "/v1/invitation", token=device)[0] == 401
+        assert client.ask("GET", "/v1/invitation", token=relay)[2] == {"kind": "relay"}

@@ -101,6 +101,11 @@ class Front(ABC, Generic[C, R]):
         """What the run is for."""
 
     @property
+    @abstractmethod
+    def takes(self) -> tuple[Kind, ...]:
+        """Whose reports are taken here."""
+
+    @property
     def open_to_all(self) -> bool:
         """Whether devices may name themselves."""
         return False
@@ -157,7 +162,9 @@ class Front(ABC, Generic[C, R]):
     async def get_invitation(self, scope: Scope, _: Receive) -> Answer:
         """Whether a token is valid, and for what: a device asks before it pays for a report."""
         known = self._known(scope)
-        return PROBLEM["not_invited"] if known is None else json_answer({"kind": known.kind})
+        if known is None or known.kind not in self.takes:
+            return PROBLEM["not_invited"]
+        return json_answer({"kind": known.kind})
 
     # --- what goes out --------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ def document(
     paths = {
         **sent,
         **_of_round(("request", "weights", "preparing")),
-        **_about("device, gateway or relay"),
+        **_about("relay" if shuffled else "device or gateway"),
         "/v1/model": _path("get_model", "The model, as float64", _OCTETS, cached=True),
         **_pages(),
     }

@@ -34,7 +34,7 @@ from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import GatewayBatch, Store
 from fedsel.service._task import Task
 from fedsel.service._training import TrainingRun, opened
-from fedsel.service.inviting import Participant
+from fedsel.service.inviting import Kind, Participant
 from fedsel.wire import Verdict
 from fedsel.wire._report import ADDED_BYTES
 
@@ -77,6 +77,10 @@ class Service(Front[Task, TrainingRun]):
     @property
     def purpose(self) -> str:
         return self.task.purpose
+
+    @property
+    def takes(self) -> tuple[Kind, ...]:
+        return ("device", "gateway") if self.task.shuffle is None else ("relay",)
 
     @property
     def open_to_all(self) -> bool:

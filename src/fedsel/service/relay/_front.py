@@ -29,6 +29,7 @@ from fedsel.service._pages import Dashboard
 from fedsel.service._runs import watching
 from fedsel.service._snapshot import CachedBytes
 from fedsel.service._store import KEY_VARIABLE, Store, key_of_environment
+from fedsel.service.inviting import Kind
 from fedsel.service.relay._config import RelayConfig
 from fedsel.service.relay._courier import Courier
 from fedsel.service.relay._dashboard import RelayBoard
@@ -81,6 +82,10 @@ class Relay(Front[RelayConfig, RelayedRun]):
     def purpose(self) -> str:
         terms = self.snapshot.state.terms
         return "" if terms is None else terms.purpose
+
+    @property
+    def takes(self) -> tuple[Kind, ...]:
+        return ("device",)
 
     @property
     def _passed(self) -> Passed:
