@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SERVE_EXAMPLE = (
     "Example: fedsel serve task.toml   ·   "
     "fedsel serve task.toml --store postgresql://localhost/fedsel --workers 4 --host 0.0.0.0"
-    "   ·   fedsel serve tasks/*.toml --store runs   ·   fedsel serve --demo"
+    "   ·   fedsel serve tasks/*.toml --store runs   ·   fedsel serve --demo --relay"
 )
 RELAY_EXAMPLE = (
     "Example: fedsel relay relay.toml   ·   "
@@ -77,6 +77,9 @@ def serve_command(
     epsilon: Annotated[
         float, _DemoOption("--epsilon", "-e", help="ε of a device, over all its reports.")
     ] = 8.0,
+    relay: Annotated[
+        bool, _DemoOption("--relay", help="Devices talk to a relay alone, and it to the service.")
+    ] = False,
     keep: Annotated[
         Path | None,
         _DemoOption(help="A new folder for task, ledgers and store.", show_default="none is kept"),
@@ -94,7 +97,7 @@ def serve_command(
         with needed("service", "fedsel serve --demo"):
             from fedsel.cli._serve_demo import show_demo
 
-        show_demo(devices, epochs, epsilon, keep, stay, as_json)
+        show_demo(devices, epochs, epsilon, relay, keep, stay, as_json)
         return
     if not task:
         raise InvalidArgument("TASK", None, "a TOML file, unless you use --demo")

@@ -40,9 +40,14 @@ def follow(
     everybody can read: it needs no invitation, and whatever happens here, the service goes on.
     ``ca`` is a file of certificates to trust.
     """
-    tracking = Tracking(callbacks)
     check_positive("every", every)
     connection = Connection(url, ca=ca, patience=check_positive("patience", patience))
+    return follow_over(connection, callbacks, every)
+
+
+def follow_over(connection: Connection, callbacks: Callbacks, every: float) -> History:
+    """Follow a run over a connection, which is closed at the end."""
+    tracking = Tracking(callbacks)
     try:
         task = _asked(connection, "/v1/task").values
         tracking.start(_run(task))
