@@ -27,7 +27,7 @@ class RelayedRun:
         begun(config, store, now())
         store.scrub()  # of a relay that was killed after it had erased
         self._passed: Passed | None = None
-        self._too_few = (-1, -1)  # in this turn, with so many messages, too few were different
+        self._copies = (-1, 0)  # a turn, and how many of its messages are known to be copies
         self.read()
 
     @property
@@ -43,7 +43,7 @@ class RelayedRun:
     @property
     def held_up(self) -> bool:
         """Whether the open round has enough messages, but too few different ones."""
-        return self._too_few[0] == self.snapshot.turn
+        return self._copies[0] == self.snapshot.turn
 
     def judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Verdict | Receipt]:
         """Keep sealed reports of the open round; return what became of each.
@@ -71,9 +71,13 @@ class RelayedRun:
         self.read()
 
     def due(self, status: RoundStatus) -> bool:
-        """Whether the open round may be over."""
-        accepted = status.counts.accepted
-        return (status.round, accepted) != self._too_few and self._over(accepted, status)
+        """Whether the open round may be over.
+
+        Different messages are counted, which takes a while, only when there may be enough of them.
+        """
+        turn, copies = self._copies
+        known = copies if turn == status.round else 0
+        return self._over(status.counts.accepted - known, status)
 
     def _over(self, reports: int, status: RoundStatus) -> bool:
         terms, snapshot = self.snapshot.state.terms, self.snapshot
@@ -90,8 +94,9 @@ class RelayedRun:
             status = transaction.status()
             if not self._over(status.counts.accepted, status):
                 return
-            if not self._over(transaction.distinct(), status):
-                self._too_few = status.round, status.counts.accepted
+            different = transaction.distinct()
+            if not self._over(different, status):
+                self._copies = status.round, status.counts.accepted - different
                 return
             state, turn = self.snapshot.state, self.snapshot.turn
             number, counts = self.snapshot.round, status.counts
