@@ -28,8 +28,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from fedsel._internal.progress import patience
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
+from fedsel.service.relay import RelayConfig
 from fedsel.wire import Request
+from tests.service.support import wait_until
 
 TASK = """
 name = "load"
@@ -62,22 +66,34 @@ BATCH = 10_000
 
 
 class Served:
-    """``fedsel serve`` as a process, bound to cores."""
+    """``fedsel serve``, or ``fedsel relay``, as a process; one without workers is on one core."""
 
-    def __init__(self, folder: Path, store: str, workers: int = 1, close: int = 10**9) -> None:
-        self.file, self.store = folder / "load.toml", store
-        self.file.write_text(TASK.format(close=close))
-        command = [sys.executable, "-m", "fedsel", "serve", str(self.file), "--store", store]
-        command += ["--port", "0", "--workers", str(workers), "--log-level", "error"]
+    def __init__(self, file: Path, store: str, workers: int = 1, relay: bool = False) -> None:
+        self.file, self.store, self.relay = file, store, relay
+        command = [sys.executable, "-m", "fedsel", "relay" if relay else "serve", str(file)]
+        command += ["--store", store, "--port", "0", "--workers", str(workers)]
+        command += ["--log-level", "error"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         if self.process.stdout is None:
             raise SystemExit("no output")
         self.address = self.process.stdout.readline().split()[0]
         self.port = int(self.address.rpartition(":")[2])
-        urllib.request.urlopen(f"{self.address}/readyz").read()  # noqa: S310
+        wait_until(self._ready)
         if workers == 1:
             for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
                 os.sched_setaffinity(int(thread.name), {FIRST})
+
+    def _ready(self) -> bool:
+        try:
+            self.get("/readyz")
+        except urllib.error.HTTPError:  # a relay that has not reached its service yet
+            return False
+        return True
+
+    def get(self, path: str) -> bytes:
+        """What is at a path."""
+        answer: bytes = urllib.request.urlopen(f"{self.address}{path}").read()  # noqa: S310
+        return answer
 
     @property
     def pids(self) -> list[int]:
@@ -98,19 +114,31 @@ class Served:
     @property
     def megabytes(self) -> float:
         """Memory that is its own, now."""
+        return self._memory("VmRSS")
+
+    @property
+    def peak_megabytes(self) -> float:
+        """The most that it was, since `forget_peak`."""
+        return self._memory("VmHWM")
+
+    def _memory(self, name: str) -> float:
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS"):
+            if line.startswith(name):
                 return int(line.split()[1]) / 1024
         return float("nan")
 
+    def forget_peak(self) -> None:
+        """Begin to measure the peak."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
     def request(self) -> Request:
         """What devices are asked."""
-        path = f"{self.address}/v1/rounds/open/request"
-        return Request.decode(urllib.request.urlopen(path).read())  # noqa: S310
+        return Request.decode(self.get("/v1/rounds/open/request"))
 
     def tokens(self, count: int, kind: Any = "device") -> list[str]:
         """New invitations."""
-        return list(invitations(Task.load(self.file), self.store, count, kind))
+        served = RelayConfig.load(self.file) if self.relay else Task.load(self.file)
+        return list(invitations(served, self.store, count, kind))
 
     def stop(self) -> None:
         """End it."""
@@ -121,14 +149,23 @@ class Served:
 
 
 @contextmanager
-def served(store: str | None = None, **options: Any) -> Iterator[Served]:
+def running(file: Path, store: str, **options: Any) -> Iterator[Served]:
+    """A service or a relay, until the end of the block."""
+    made = Served(file, store, **options)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@contextmanager
+def served(store: str | None = None, workers: int = 1, close: int = 10**9) -> Iterator[Served]:
     """A service with a new store in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="fedsel-bench-") as name:
-        made = Served(Path(name), store or f"{name}/store", **options)
-        try:
+        file = Path(name) / "load.toml"
+        file.write_text(TASK.format(close=close))
+        with running(file, store or f"{name}/store", workers=workers) as made:
             yield made
-        finally:
-            made.stop()
 
 
 GROUPS = Path("/sys/fs/cgroup/cpu")
@@ -271,8 +308,9 @@ def load(
     arguments = (messages, server.port, connections, pace, out)
     child = context.Process(target=_loaded, args=arguments)
     before = server.core_seconds
-    child.start()
-    result: dict[str, float] = out.get()
+    with patience(f"sends {len(messages):,} messages"):
+        child.start()
+        result: dict[str, float] = out.get()
     child.join()
     used = max(1e-9, server.core_seconds - before)
     result["per_core_second"] = result["answers"] / used
@@ -287,28 +325,34 @@ def load(
 def singles(server: Served, count: int) -> list[bytes]:
     """One message for each report."""
     rows = reports_of(server.request(), count)
-    tokens = server.tokens(count)
+    return each_invited(server, [row.tobytes() for row in rows])
+
+
+def each_invited(server: Served, reports: Sequence[bytes]) -> list[bytes]:
+    """One message for each of these reports."""
+    tokens = server.tokens(len(reports))
     return [
-        message("POST", "/v1/reports", token, row.tobytes())
-        for row, token in zip(rows, tokens, strict=True)
+        message("POST", "/v1/reports", token, report)
+        for report, token in zip(reports, tokens, strict=True)
     ]
 
 
-def one_by_one(count: int, connections: int) -> dict[str, Any]:
-    """SQLite, one process on one core."""
-    with served() as server:
-        health = [b"GET /healthz HTTP/1.1\r\nHost: bench\r\n\r\n"] * count
-        plain = load(server, health, connections)
-        load(server, singles(server, count // 10), connections)  # warm
-        full = load(server, singles(server, count), connections)
-        half = load(server, singles(server, count), connections, 2 / full["per_second"])
-        ratio = full["per_core_second"] / plain["per_core_second"]
-        return {
-            "one by one": full,
-            "/healthz": plain,
-            "ratio to /healthz": ratio,
-            "half load": half,
-        }
+def one_by_one(
+    server: Served, make: Callable[[Served, int], list[bytes]], count: int, connections: int
+) -> dict[str, Any]:
+    """The rates of one process on one core; ``make`` makes so many messages."""
+    health = [b"GET /healthz HTTP/1.1\r\nHost: bench\r\n\r\n"] * count
+    plain = load(server, health, connections)
+    load(server, make(server, count // 10), connections)  # warm
+    full = load(server, make(server, count), connections)
+    half = load(server, make(server, count), connections, 2 / full["per_second"])
+    ratio = full["per_core_second"] / plain["per_core_second"]
+    return {
+        "one by one": full,
+        "/healthz": plain,
+        "ratio to /healthz": ratio,
+        "half load": half,
+    }
 
 
 def gateway(reports: int) -> dict[str, Any]:
@@ -375,21 +419,27 @@ def main() -> None:
     options = parser.parse_args()
     results: dict[str, Any] = {"load average before": os.getloadavg()[0]}
     if options.only in (None, "single"):
-        results |= one_by_one(options.reports, options.connections)
+        with served() as server:
+            results |= one_by_one(server, singles, options.reports, options.connections)
     if options.only in (None, "gateway"):
         results |= gateway(options.gateway_reports)
     if options.only in (None, "postgres"):
         results |= postgres(options.reports, options.connections, options.share)
+    show(results, options.json)
+
+
+def show(results: dict[str, Any], as_json: bool) -> None:
+    """Print what was measured, one thing a line."""
     results["load average after"] = os.getloadavg()[0]
-    if options.json:
+    if as_json:
         print(json.dumps(results, indent=1))
         return
     for name, value in results.items():
         if isinstance(value, dict):
-            parts = (f"{k} {v:,.1f}" for k, v in value.items())
-            print(f"{name:<28}{'   '.join(parts)}")
+            parts = (f"{k} {v:,.0f}" if v >= 100 else f"{k} {v:.3g}" for k, v in value.items())
+            print(f"{name:<32}{'   '.join(parts)}")
         else:
-            print(f"{name:<28}{value:.2f}")
+            print(f"{name:<32}{value:.2f}")
 
 
 if __name__ == "__main__":
