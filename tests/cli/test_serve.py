@@ -124,7 +124,8 @@ def test_serve_says_both_numbers_and_who_may_have_to_wait(quick_path):
     assert "at least 3 honest reports" in said
     assert "releases a round with at least 3 reports, or never" in said
     assert "some round has to wait for its 4 reports is less than 1 in 1,000" in said
-    assert f"fedsel invite {task_file} --relay ADDRESS --out relay.toml" in said
+    settings = f"fedsel invite {task_file} --store {quick_path / 'trial.store'} --relay ADDRESS"
+    assert f"{settings} --out relay.toml" in said
 
 
 def test_wrong_rules_of_a_relay_are_named(task_file):

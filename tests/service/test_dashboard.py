@@ -255,7 +255,7 @@ def test_a_shuffled_run_says_both_numbers_and_its_relay(quick_path):
     assert f"A round ends{ends}" in page.text  # a fact of the task
     for name in ("server_key", "signing_key"):
         assert known[name] in page.text
-    assert "up to 25 %" in page.text
+    assert "at most 1 of a round" in page.text
     links = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
     assert "join" not in links
     assert "v1/model" in links

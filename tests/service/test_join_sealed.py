@@ -86,7 +86,7 @@ def test_both_numbers_are_shown_and_what_leaves_is_sealed(browser, quick_path):
         tab = visitor.open(token, keys)
         both = task.shuffle.said(task.shuffled_epsilon, 2)
         assert tab.inner_text("#both-numbers").replace("\u00a0", " ") == f"{both}."
-        assert "at least 80 reports, or never; up to 10 % of them" in tab.inner_text("#condition")
+        assert "at least 80 reports, or never; at most 8 of them" in tab.inner_text("#condition")
         assert "has 0 of the 80 reports" in tab.inner_text("#reports-so-far")
         assert "2 reports of 97 sealed bytes, one an epoch" in tab.inner_text("#asked")
         shown = tab.inner_text("#server-key").replace("\u00a0", "").replace(" ", "")

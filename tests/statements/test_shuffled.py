@@ -41,7 +41,7 @@ def test_a_run_behind_a_relay_states_both_numbers_and_the_share_of_dishonest_cli
     for sentence in (both, RULE.condition, *shuffled.trust, shuffled.epsilon):
         assert sentence in text
     assert "A relay has shuffled the reports: ε = 2 against everybody" in str(statement)
-    assert "at most 10 % may come from clients who work for the service" in shuffled.trust[1]
+    assert "at most 2 may come from clients who work for the service" in shuffled.trust[1]
     assert "If a trusted shuffler" not in text
     assert "if shuffled" not in text
     told = json.loads(json.dumps(statement.to_dict()))

@@ -144,8 +144,9 @@ def test_both_numbers_are_said_rounded_up(local, central, delta, numbers):
 
 
 @pytest.mark.parametrize(
-    ("dishonest", "percent"), [(0.0, "0"), (0.1, "10"), (0.125, "12.5"), (1e-3, "0.1")]
+    ("dishonest", "most"),
+    [(0.0, "0"), (0.1, "666"), (0.5, "3,333"), (1e-4, "0"), (0.9999, "6,666")],
 )
-def test_the_share_of_dishonest_clients_is_said_as_it_is(dishonest, percent):
+def test_how_many_clients_may_be_dishonest_is_said_as_a_number(dishonest, most):
     said = Shuffled(ShuffleRule(6667, dishonest), 0.2, "", "").condition
-    assert f"at least 6,667 reports, or never; up to {percent} % of them" in said
+    assert f"at least 6,667 reports, or never; at most {most} of them" in said

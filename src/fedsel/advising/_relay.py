@@ -33,7 +33,7 @@ class RelayAdvice:
             f" {1 - FAILURE:g} n_min = {self.rule.n_min:,} is reached in each of {asked.rounds}"
             f" rounds, if {1 - asked.drop_out:.4g} of {asked.clients:,} clients report.",
             f"Then {self.rule.said(self.guarantee.epsilon, self.local)}, where"
-            f" {self.rule.percent} % of n_min may be dishonest.",
+            f" {self.rule.most_dishonest:,} reports of a round may be dishonest.",
         )
 
     def as_dict(self) -> dict[str, Any]:

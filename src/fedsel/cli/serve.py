@@ -255,7 +255,7 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
     from fedsel.auto import FAILURE
     from fedsel.service._task import DROP_OUT
 
-    recipe, rule, address = task.begin.recipe, task.close_after, run["address"]
+    recipe, rule, address = task.begin.recipe, task.release, run["address"]
     yield (
         f"{address} collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}, "
         f"ε = {run['epsilon_per_report']:g} a report"
@@ -274,7 +274,8 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
             f"  if {100 * DROP_OUT:g} % of {task.clients:,} clients drop out, the probability that"
             f" some round has to wait for its {task.needed:,} reports is {chance}"
         )
-        yield f"  settings of the relay: fedsel invite {task.file} --relay ADDRESS --out relay.toml"
+        settings = f"fedsel invite {task.file} --store {run['store']} --relay ADDRESS"
+        yield f"  settings of the relay, and both keys: {settings} --out relay.toml"
         yield f"  the model: {address}/v1/model.json, which fedsel predict reads"
         return
     open_to_all = task.invitations == "open"

@@ -85,12 +85,6 @@ class RunBoard:
         }
 
 
-def release_rule(task: Task) -> CloseRule:
-    """When a round ends: by the task's rule, or when its relay releases it."""
-    rule = task.shuffle
-    return task.close_after if rule is None else task.close_after.relayed(rule.n_min)
-
-
 def run_left(snapshot: RunSnapshot | RelaySnapshot, now: float) -> float | None:
     """Seconds that the run may still take, if rounds take as long as the median of recent ones.
 
@@ -112,7 +106,7 @@ def state(snapshot: RunSnapshot, counts: Counts, now: float, available: bool) ->
         accepted, elapsed = snapshot.ended.accepted, max(0.0, (ended or began) - began)
         finished = {"ended": utc(ended or began), "accepted": accepted}
     slow_enough = elapsed > 0 if finished else elapsed >= 1
-    rule = release_rule(snapshot.task)
+    rule = snapshot.task.release
     return part(
         "state",
         snapshot=snapshot,
@@ -168,7 +162,7 @@ def said(snapshot: RunSnapshot, available: bool) -> str:
 def guarantees(snapshot: RunSnapshot, proofs: Proofs) -> Markup:
     """Render the privacy guarantees that are proved so far."""
     task, recipe, found = snapshot.task, snapshot.state.recipe, proofs.found
-    rule = release_rule(task)
+    rule = task.release
     privacy = recipe.build().privacy
     total = privacy.total if privacy.charge is None else float(privacy.charge * recipe.epochs)
     influence = None
@@ -214,7 +208,7 @@ def task_facts(snapshot: RunSnapshot) -> Markup:
         recipe=snapshot.state.recipe,
         solution=snapshot.state.recipe.build(),
         given=None if known is None else int(known.given.sum()),
-        ends=rule_sentence(release_rule(snapshot.task)),
+        ends=rule_sentence(snapshot.task.release),
         shuffled=snapshot.shuffled,
     )
 
@@ -239,7 +233,7 @@ def figures(snapshot: RunSnapshot) -> Markup:
     past, drawn = snapshot.past, []
     if past:
         accepted = [(one.round, one.counts.accepted) for one in past]
-        goal = release_rule(snapshot.task).reports
+        goal = snapshot.task.release.reports
         drawn.append(by_round(accepted, goal, "where a round ends"))
     for name, factor, unit, digits in (("accuracy", 100.0, " in percent", 1), ("loss", 1.0, "", 3)):
         known = [(n, one.of_model(name)) for n, one in enumerate(past)]

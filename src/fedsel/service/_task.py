@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -199,11 +198,17 @@ class Task:
             return self.shuffle.guarantee(self.begin.recipe, composed=True).epsilon
 
     @property
+    def release(self) -> CloseRule:
+        """When a round is over: by ``close_after``, behind a relay never with fewer than n_min."""
+        rule = self.shuffle
+        return self.close_after if rule is None else self.close_after.relayed(rule.n_min)
+
+    @property
     def needed(self) -> int:
         """How many reports a round needs at least to be over, however long it takes."""
-        rule, n_min = self.close_after, 0 if self.shuffle is None else self.shuffle.n_min
-        by_time = math.inf if rule.seconds is None else max(rule.least, n_min)
-        return int(min(by_time, math.inf if rule.reports is None else max(rule.reports, n_min)))
+        rule = self.release
+        known = [rule.reports, None if rule.seconds is None else rule.least]
+        return min(count for count in known if count is not None)
 
     @property
     def waiting(self) -> float:

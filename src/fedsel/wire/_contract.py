@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from typing import Any, Literal, Self, final, get_args
@@ -153,6 +152,11 @@ class ShuffleRule:
         """How many of ``n_min`` reports are honest, if no more than the allowed share is not."""
         return max(1, self.n_min - math.floor(Fraction(repr(self.dishonest)) * self.n_min))
 
+    @property
+    def most_dishonest(self) -> int:
+        """How many of ``n_min`` reports may come from clients who work for the service."""
+        return self.n_min - self.honest
+
     def guarantee(self, recipe: Recipe, *, composed: bool = False) -> CentralGuarantee:
         """What shuffling proves for a client that reports once in each epoch, in any round.
 
@@ -182,22 +186,13 @@ class ShuffleRule:
         """What the central number counts on, for people.
 
         >>> print(ShuffleRule(6667).condition)
-        The relay releases a round with at least 6,667 reports, or never; up to 10 % of them may
+        The relay releases a round with at least 6,667 reports, or never; at most 666 of them may
         come from clients who work for the service.
         """
         return (
-            f"The relay releases a round with at least {self.n_min:,} reports, or never; up to"
-            f" {self.percent} % of them may come from clients who work for the service."
+            f"The relay releases a round with at least {self.n_min:,} reports, or never; at most"
+            f" {self.most_dishonest:,} of them may come from clients who work for the service."
         )
-
-    @property
-    def percent(self) -> str:
-        """The share of dishonest clients in percent, with all of its digits.
-
-        >>> ShuffleRule(100, dishonest=0.125).percent
-        '12.5'
-        """
-        return f"{(100 * Decimal(repr(self.dishonest))).normalize():f}"
 
 
 @final

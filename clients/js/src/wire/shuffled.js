@@ -1,7 +1,7 @@
 /** How the reports of a run are shuffled by a relay, and what that guarantees. */
 
 import { checkCount, own } from "../errors.js";
-import { decimalOf, upperBound } from "../exact/decimals.js";
+import { upperBound } from "../exact/decimals.js";
 import { Fraction } from "../exact/fraction.js";
 import { publicKeyOf } from "../hash.js";
 
@@ -44,10 +44,10 @@ export class Shuffled {
 
   /** What the central number counts on, for people. */
   get condition() {
-    const share = decimalOf(Fraction.decimal(this.dishonest).times(100n));
+    const others = counted(this.least - this.honest);
     return (
       `The relay releases a round with at least ${counted(this.least)} reports, or never;` +
-      ` up to ${share} % of them may come from clients who work for the service.`
+      ` at most ${others} of them may come from clients who work for the service.`
     );
   }
 }
