@@ -195,7 +195,7 @@ class ByRelay(Shuffling):
             self.on_local,
             f"For {self.epsilon}: relay and service must not work together, and of the reports of"
             f" each round at most {self.rule.most_dishonest:,} may come from clients who work for"
-            " the service. The bound holds against the service, and against whoever reads its disks.",
+            " the service. The bound holds against it, and against whoever reads its disks.",
             _COMPARED,
         )
 
