@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+RELAY = yaml.safe_load((DEPLOY / "relay.yaml").read_text())["services"]["relay"]
 
 
 def instruction(name):
@@ -30,6 +31,7 @@ def test_the_command_lines_are_those_of_fedsel():
     assert instruction("ENTRYPOINT") == ["fedsel"]
     check(instruction("CMD"), values=True)  # the last one is that of the image
     check(COMPOSE["services"]["service"]["command"], values=True)
+    check(RELAY["command"], values=True)
 
 
 def test_the_image_has_all_that_its_package_is_built_from():
@@ -89,5 +91,18 @@ def test_no_secret_has_a_default():
         assert set(re.findall(rf"\${{{name}(..)", text)) == {":?"}
 
 
-def test_the_task_can_be_served():
-    assert Task.load(DEPLOY / "task.toml").begin.recipe.private
+def test_a_relay_is_held_as_tightly_as_a_service():
+    service = COMPOSE["services"]["service"]
+    for name in ("build", "image", "ports", "read_only", "tmpfs", "cap_drop", "security_opt"):
+        assert RELAY[name] == service[name], name
+    settings, store = (volume.split(":") for volume in RELAY["volumes"])
+    assert settings[1] in RELAY["command"]
+    assert any(one.startswith(store[1]) for one in RELAY["command"])
+    assert "environment" not in RELAY  # the service's secret least of all
+
+
+def test_the_task_can_be_served_and_is_shuffled():
+    task = Task.load(DEPLOY / "task.toml")
+    assert task.begin.recipe.private
+    assert task.shuffle.n_min > 100
+    assert task.shuffled_epsilon < 4
