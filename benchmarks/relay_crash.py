@@ -114,15 +114,15 @@ class Killing:
         else:
             killed = [p for p in (pair.relay, pair.service) if self._is_hit(p)]
             for process in killed:
-                children = children_of(process.process.pid)
-                process.process.kill()
-                for child in children:
+                process.process.send_signal(signal.SIGSTOP)  # it begins no further worker
+                for one in (process.process.pid, *children_of(process.process.pid)):
                     with suppress(ProcessLookupError):
-                        os.kill(child, signal.SIGKILL)
+                        os.kill(one, signal.SIGKILL)
             self.note()
             self.rng.shuffle(killed)
             for process in killed:
                 process.kill()
+                wait_until(process.refuses)  # a worker may end a little later
                 process.start()
 
     def _is_hit(self, process: Any) -> bool:

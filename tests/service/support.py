@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -186,6 +187,14 @@ class ServiceProcess:
         """End it without a warning."""
         self.process.kill()
         self._ended()
+
+    def refuses(self):
+        """Whether nobody listens at its port."""
+        try:
+            socket.create_connection(("127.0.0.1", int(self.port))).close()
+        except ConnectionRefusedError:
+            return True
+        return False
 
     def stop(self):
         """Ask it to end; its status."""

@@ -6,7 +6,6 @@
 import os
 import random
 import signal
-import socket
 import time
 from contextlib import ExitStack, contextmanager
 
@@ -93,15 +92,7 @@ def test_workers_end_with_their_supervisor(task_files, postgres_url):
     with ServiceProcess(task_files[0], postgres_url, "--workers", "2") as service:
         wait_until(lambda: len(workers_of(service)) == 2)
         service.kill()
-
-        def refused():
-            try:
-                socket.create_connection(("127.0.0.1", int(service.port))).close()
-            except ConnectionRefusedError:
-                return True
-            return False
-
-        wait_until(refused)
+        wait_until(service.refuses)
         service.start()
         assert wait_until(lambda: workers_of(service))
         assert service.stop() == 0
