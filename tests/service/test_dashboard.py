@@ -58,7 +58,7 @@ class Reader(HTMLParser):
         self._in_cell = self._in_cell and tag not in ("td", "th")
 
     def handle_data(self, data):
-        self.text += data
+        self.text += data.replace("\xa0", " ")
         if self._in_cell:
             self.tables[-1][-1][-1] += data
 

@@ -189,7 +189,8 @@ def guarantees(snapshot: RunSnapshot, proofs: Proofs) -> Markup:
 
 def both(rule: ShuffleRule, central: float, local: float) -> dict[str, str]:
     """Both numbers of a run that is shuffled, and what the central one counts on."""
-    return {"said": rule.said(central, local), "condition": rule.condition}
+    said = rule.said(central, local).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    return {"said": said, "condition": rule.condition}
 
 
 def _central(found: dict[str, Any] | None) -> str | None:
