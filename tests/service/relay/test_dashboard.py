@@ -11,11 +11,12 @@ from fedsel.service.relay import _dashboard as status
 from fedsel.service.relay._dashboard import NO_SERVICE, RelayBoard
 from fedsel.service.relay._state import RelaySnapshot, RelayState, ReleasedRound
 from fedsel.service.relay._upstream import Upstream
+from fedsel.service.running import Serving, background
 from fedsel.wire import CloseRule
 from tests.service.relay.support import SHUFFLED, config_for, relay_config, relayed
 from tests.service.relay.test_courier import send_round
 from tests.service.relay.test_state import terms_of
-from tests.service.support import FREE, running, task_of, wait_until
+from tests.service.support import FREE, Http, running, task_of, wait_until
 from tests.service.test_dashboard import NASTY, Reader, listening  # noqa: F401 - a fixture
 
 TOLD = {"name": NASTY, "purpose": NASTY + "1", "recipient": NASTY + "2"}
@@ -197,3 +198,15 @@ def test_rounds_are_listed_by_their_numbers_where_a_relay_began_late():
     assert "Rounds 7 to 26" in oldest["pager"]
     assert re.findall(r'href="([^"]+)"', oldest["pager"]) == ["./?before=77#rounds"]
     assert listed([], 5, RelayBoard.columns)["rounds"].count("<td") == 1
+
+
+def test_several_relays_have_a_page_each(quick_path):
+    configs = [relay_config(name=name) for name in ("A & B", "c")]
+    with background(configs, Serving(str(quick_path / "relays"), port=0)) as address:
+        client = Http(address)
+        page = Reader(client.get("/").decode())
+        assert [row[0] for row in page.tables[0][1:]] == ["A & B", "c"]
+        own = Reader(client.get("/runs/a-b/").decode())
+        assert "A & B" in own.text
+        assert "Waiting for the service" in own.text
+        client.close()
