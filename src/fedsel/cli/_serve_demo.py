@@ -6,6 +6,7 @@ With ``--relay`` they report to a relay, in a thread of its own, which alone tal
 from __future__ import annotations
 
 import math
+import os
 import signal
 import tempfile
 import threading
@@ -32,6 +33,7 @@ from fedsel.device._connection import Connection
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.pages import Table
 from fedsel.service import Task
+from fedsel.service._store import KEY_VARIABLE
 from fedsel.service.inviting import invitations, relay_settings
 from fedsel.service.relay import RelayConfig
 from fedsel.service.running import Serving, background
@@ -80,6 +82,7 @@ def show_demo(
         if keep.exists():
             raise InvalidArgument("--keep", str(keep), "a folder that does not exist yet")
         keep.mkdir(parents=True)
+    os.environ.pop(KEY_VARIABLE, None)  # a relay must not share its service's secret
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _unwind)
     try:

@@ -170,6 +170,12 @@ class Store(ABC):
         ((number, opened, *counts),) = self._rows(query, self._run)
         return RoundStatus(number, opened or 0.0, Counts(*map(int, counts)))
 
+    def ended(self, before: int) -> Counts:
+        """The counts of all rounds before this one."""
+        sums = (f"coalesce(sum({name}), 0)" for name in Counts._fields)
+        query = f"SELECT {', '.join(sums)} FROM tallies WHERE run = ? AND round < ?"  # noqa: S608
+        return Counts(*map(int, self._rows(query, self._run, before)[0]))
+
     def rounds(self) -> list[RoundRow]:
         """What the database knows of each round, the open one last."""
         query = "SELECT opened, closed, measured FROM rounds WHERE run = ? ORDER BY round"

@@ -34,7 +34,8 @@ def snapshot_of(count=0, *, first=0, state="open", rule=None):
     rows = [(60.0 * i, 60.0 * i + 60.0, one.encode()) for i, one in enumerate(past)]
     now = first + count if state == "open" else first + count - 1
     turn = 0 if state == "new" else 2 * now + (1 if state == "open" else 2)
-    return RelaySnapshot(config, known, turn, [*rows, (60.0 * count, None, None)], None)
+    now = (60.0 * count, None, None)
+    return RelaySnapshot(config, known, turn, [*rows, now], None, Counts(60 * count))
 
 
 def collector_of(snapshot, accepted=0, *, available=True, held_up=False):

@@ -143,6 +143,16 @@ def test_the_next_round_forgets_what_was_sent_but_not_who_did(relay):
     assert [one.counts for one in relay.snapshot.past] == [Counts(3)]
 
 
+def test_what_comes_while_a_round_is_on_its_way_stays_counted(relay):
+    send(relay, (b"a", b"x"), (b"b", b"w"), (b"c", b"v"))
+    close(relay)
+    assert relay.snapshot.ended == Counts(3)
+    send(relay, (b"d", b"u", 1), (b"a", b"x", 1))
+    relay.open(passed_of(1))
+    relay.read()
+    assert relay.snapshot.ended == Counts(3, 0, 1, 1)
+
+
 def test_the_run_ends(relay):
     send(relay, (b"a", b"x"), (b"b", b"w"), (b"c", b"v"))
     close(relay)

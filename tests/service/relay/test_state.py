@@ -69,7 +69,7 @@ def snapshot_at(turn, state, passed=None):
     """Round 0 was released in turn 1."""
     past = ReleasedRound(0, 1, b"\1" * 32, Counts(60, 1, 2, 3), 5.0, 9.0)
     rows = [(0.0, 5.0, None), (5.0, 9.0, past.encode()), (9.0, None, None)]
-    return RelaySnapshot(relay_config(), state, turn, rows, passed)
+    return RelaySnapshot(relay_config(), state, turn, rows, passed, Counts(60, 1, 2, 3))
 
 
 def test_turns_are_rounds_that_are_open_or_on_their_way():

@@ -63,7 +63,8 @@ class RelayedRun:
         """Follow what has changed in the store."""
         turn, state = self.store.status().round, RelayState.decode(self.store.checkpoint())
         rows = self.store.rounds()
-        self.snapshot = RelaySnapshot(self.config, state, turn, rows, self._passed)
+        ended = self.store.ended(turn)
+        self.snapshot = RelaySnapshot(self.config, state, turn, rows, self._passed, ended)
 
     def keep(self, passed: Passed) -> None:
         """Pass this on from now on."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
 from typing import Any, NamedTuple, Self, final
 
 from fedsel.errors import InvalidArgument
@@ -22,6 +21,7 @@ from fedsel.wire import CloseRule
 from fedsel.wire._contract import Shuffled
 
 _KIND = "fedsel relay 1"
+_NONE = Counts()
 
 
 @final
@@ -175,8 +175,8 @@ class ReleasedRound(NamedTuple):
 class RelaySnapshot:
     """A run as its relay knows it now.
 
-    ``turn``: as the store has it; ``past``: the released rounds; ``ended``: the counts of all of
-    them; ``opened``: since when the relay collects, or waits.
+    ``turn``: as the store has it; ``past``: the released rounds; ``ended``: the counts of all
+    turns before this one; ``opened``: since when the relay collects, or waits.
     """
 
     measured: dict[str, float] = {}  # noqa: RUF012 - nothing is measured here
@@ -188,12 +188,13 @@ class RelaySnapshot:
         turn: int,
         rows: list[RoundRow],
         passed: Passed | None,
+        ended: Counts = _NONE,
     ) -> None:
         self.config, self.state, self.turn = config, state, turn
         self.opened = rows[-1][0]
         found = map(ReleasedRound.of_row, rows)
         self.past = [one for one in found if one is not None]
-        self.ended = reduce(Counts.plus, (one.counts for one in self.past), Counts())
+        self.ended = ended
         self.turns = {one.tag: one.turn for one in self.past}
         if state.tag:
             self.turns[bytes.fromhex(state.tag)] = turn
