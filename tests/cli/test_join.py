@@ -357,6 +357,7 @@ def test_both_numbers_of_a_relay_are_shown_before_it_pays(folder, monkeypatch):
         assert both.startswith("ε = 1 against everybody; ε = 0.")
         assert both in said
         assert "releases a round with at least 80 reports, or never; at most 8 of them" in said
+        assert "The open round has 0 of the 80 reports." in said
         assert "is paid for when it leaves, and counts once its round is released" in said
         assert "Take part?" in said.splitlines()[-2]
         assert not (folder / "ledger").exists()

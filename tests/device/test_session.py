@@ -463,3 +463,21 @@ def test_the_old_name_of_a_session_still_works():
 
     with pytest.warns(DeprecationWarning, match=r"fedsel\.device\.Visit is now .*Session"):
         assert fedsel.device.Visit is fedsel.device.Session
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"counts": {"accepted": 12}}', 12),
+        (b'{"counts": {"accepted": -1}}', None),
+        (b'{"counts": {"accepted": "many"}}', None),
+        (b'{"counts": 3}', None),
+        (b"{}", None),
+        (b"<html>", None),
+    ],
+)
+def test_how_many_reports_a_round_has_is_no_matter_of_life_and_death(body, expected):
+    script = Script()
+    script.next["/v1/rounds/open"] = [(200, body, {})]
+    with Server(script) as server, sessions.Session(server.url, patience=5) as session:
+        assert session.reports_so_far() == expected

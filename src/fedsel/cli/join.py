@@ -269,6 +269,9 @@ def _show(
         if shuffle is not None:
             say(f"  {shuffle.said(reports * price)}")
             say(f"  {shuffle.condition}")
+            so_far = session.reports_so_far()
+            if so_far is not None:
+                say(f"  The open round has {so_far:,} of the {shuffle.rule.n_min:,} reports.")
             say("  A report is paid for when it leaves, and counts once its round is released.")
     lasting = "; ".join(_left(one) for one in standings)
     say(f"{policy}; {lasting}{enough}")

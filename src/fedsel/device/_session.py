@@ -33,7 +33,7 @@ from fedsel.device._entries import History
 from fedsel.device._policy import Reason, Refused
 from fedsel.device._records import RawRecords, SuitedRecords
 from fedsel.device._sealed import check_sealed, check_signed
-from fedsel.errors import InvalidArgument, check_kind, check_positive
+from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.preparation._given import most_bytes
 from fedsel.wire import (
     Announcement,
@@ -156,6 +156,14 @@ class Session:
             request = None if message is None else _understood(message, task)
             self._offer = Offer(task, request)
         return self._offer
+
+    def reports_so_far(self) -> int | None:
+        """How many reports the open round has by the service's word; None where it gives none."""
+        try:
+            known = self._connection.ask("/v1/rounds/open", SHORT).values
+            return check_count("accepted", known["counts"]["accepted"], least=0)
+        except (Ended, InvalidArgument, KeyError, TypeError):
+            return None
 
     def asked(self) -> Offer:
         """The old name of `offer`."""

@@ -20,7 +20,7 @@ from fedsel.service.relay._state import Passed, RelaySnapshot
 from fedsel.service.relay._upstream import Elsewhere, NotTheRun, Upstream
 
 _LOOK_SECONDS, _AFTER_FAILURE_SECONDS = 0.1, 1.0
-SIGNATURE_SECONDS = 300.0
+SIGNATURE_SECONDS = 60.0
 """After which a younger signature of the open round is fetched."""
 
 
