@@ -1,4 +1,6 @@
-"""Random tasks, answered by Python and by the JavaScript client on the same words: same bytes?
+"""Random tasks, answered by Python and by another client on the same words: same bytes?
+
+The other client is the one in JavaScript, or that in C, which has neither RC nor …-RP.
 
 A task is a recipe of any private solution, an update with ties, zeros, infinities and subnormal
 numbers, a residual, a round and 64-bit words, some of them on the edge. What must agree is the
@@ -12,6 +14,7 @@ in the end: limits, confirmations, what is left and what is renewed when.
 Examples: python benchmarks/differential.py --count 100000
           python benchmarks/differential.py --solutions FJ RJ
           python benchmarks/differential.py --count 0 --histories 2000
+          python benchmarks/differential.py --client c --count 100000 --histories 0
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.c_client import Runner, answered, compiled
 from fedsel._internal.random import Stream
 from fedsel.device import Client, LedgerError, Policy, Refused
 from fedsel.device._client import saturated
@@ -373,26 +377,69 @@ def _row(limit):
     return [str(limit.epsilon), limit.seconds, limit.purpose, limit.recipient]
 
 
-def compare(count, seed=0, progress=None, solutions=None, lives=0):
+class Node:
+    """The client in JavaScript."""
+
+    solutions = staticmethod(private_names)
+
+    def __enter__(self):
+        self._process = subprocess.Popen(
+            [shutil.which("node"), str(CLIENT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+        )
+        return self
+
+    def __exit__(self, *reason):
+        self._process.__exit__(*reason)
+
+    def answer(self, task):
+        # In small parts, so that neither side waits for a full pipe.
+        self._process.stdin.write(json.dumps(task) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+
+class InC:
+    """The client in C, compiled anew unless a program is given."""
+
+    def __init__(self, program=None):
+        self._program = program
+
+    @staticmethod
+    def solutions():
+        return [name for name in private_names() if name != "RC" and not name.endswith("-RP")]
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        program = self._program or compiled(Path(self._folder.name, "runner"), "-O2")
+        self._runner = Runner(program).__enter__()
+        return self
+
+    def __exit__(self, *reason):
+        self._runner.__exit__(*reason)
+        self._folder.cleanup()
+
+    def answer(self, task):
+        return answered(self._runner, task)
+
+
+CLIENTS = {"javascript": Node, "c": InC}
+
+
+def compare(count, seed=0, progress=None, solutions=None, lives=0, client=None):
     """How many tasks agree, those that only differ by the rounding of scores, and the others."""
-    rng, known = random.Random(seed), solutions or private_names()
-    node = subprocess.Popen(
-        [shutil.which("node"), str(CLIENT)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        encoding="utf-8",
-    )
+    client = client or Node()
+    rng, known = random.Random(seed), solutions or client.solutions()
     agreed, rounded, differing = 0, 0, []
-    with node:
+    with client:
         source = itertools.chain(tasks(rng, count, known), histories(rng, lives))
         while batch := list(itertools.islice(source, 64)):
-            # In small parts, so that neither side waits for a full pipe.
             for task, wanted, explained in batch:
-                node.stdin.write(json.dumps(task) + "\n")
-                node.stdin.flush()
-                got = json.loads(node.stdout.readline())
+                got = client.answer(task)
                 if got == wanted:
                     agreed += 1
                 elif explained is not None and got == explained():
@@ -401,7 +448,6 @@ def compare(count, seed=0, progress=None, solutions=None, lives=0):
                     differing.append((task, wanted, got))
             if progress is not None:
                 progress(agreed + rounded + len(differing))
-        node.stdin.close()
     return agreed, rounded, differing
 
 
@@ -411,7 +457,10 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of the tasks (0)")
     parser.add_argument("--histories", type=int, default=200, help="of ledgers (200)")
     parser.add_argument("--solutions", nargs="+", metavar="NAME", help="only these (all private)")
+    parser.add_argument("--client", choices=CLIENTS, default="javascript", help="(javascript)")
     options = parser.parse_args()
+    if options.client == "c" and options.histories:
+        parser.error("the client in C keeps no histories: --histories 0")
     begin = time.monotonic()
 
     def progress(done):
@@ -420,7 +469,12 @@ def main():
             print(f"\r{done:,} tasks, {rate:,.0f} a second", end="", file=sys.stderr, flush=True)
 
     agreed, rounded, differing = compare(
-        options.count, options.seed, progress, options.solutions, options.histories
+        options.count,
+        options.seed,
+        progress,
+        options.solutions,
+        options.histories,
+        CLIENTS[options.client](),
     )
     print(file=sys.stderr)
     print(
@@ -428,7 +482,7 @@ def main():
         f"{len(differing):,} differ"
     )
     for task, wanted, got in differing[:5]:
-        print(json.dumps({"task": task, "python": wanted, "javascript": got})[:2000])
+        print(json.dumps({"task": task, "python": wanted, options.client: got})[:2000])
     sys.exit(1 if differing else 0)
 
 

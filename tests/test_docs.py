@@ -158,7 +158,15 @@ def test_a_figure_is_described_alike_on_every_page():
 
 SOURCES = [
     file.as_posix()
-    for folder in ("src", "tests", "clients/js/src", "clients/js/test", "tools", "benchmarks")
+    for folder in (
+        "src",
+        "tests",
+        "clients/js/src",
+        "clients/js/test",
+        "clients/c",
+        "tools",
+        "benchmarks",
+    )
     for file in (ROOT / folder).rglob("*.*")
 ]
 
