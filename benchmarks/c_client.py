@@ -11,6 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fedsel.device import Policy
+from fedsel.device._budget import seconds_of
+
 FOLDER = Path(__file__).parents[1] / "clients" / "c"
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic"]
 SANITIZED = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -28,7 +31,10 @@ def compiler() -> str:
     raise NoCompiler("no C compiler: install gcc or clang, or name one in CC")
 
 
-def compiled(program: Path, *flags: str, main: tuple[str, ...] = ("test/runner.c",)) -> Path:
+RUNNER = ("test/runner.c", "test/devices.c", "posix/posix.c")
+
+
+def compiled(program: Path, *flags: str, main: tuple[str, ...] = RUNNER) -> Path:
     """Compile the sources and main files to a program; what the compiler says is the error."""
     sources = [*sorted((FOLDER / "src").glob("*.c")), *(FOLDER / name for name in main)]
     command = [compiler(), *STRICT, *flags, *map(str, sources), "-lm", "-o", str(program)]
@@ -79,6 +85,39 @@ class Runner:
 
 def ratio(text: str | Fraction) -> tuple[int, int]:
     return Fraction(text).as_integer_ratio()
+
+
+def charge(epsilon: Fraction) -> str:
+    """An ε of a policy or an entry."""
+    return f"{epsilon.numerator:x}/{epsilon.denominator:024x}"
+
+
+def policy_question(policy: Policy) -> list[str]:
+    """The question that gives the device a policy."""
+    fields: dict[str, Any] = {"per": charge(Fraction(policy.per_report))}
+    fields |= {"clip": bits(policy.clip), "bound": bits(policy.weight_bound)}
+    fields |= {"epoch": f"{policy.reports_per_epoch:x}", "day": f"{policy.reports_per_day or 0:x}"}
+    fields |= {"runs": f"{policy.runs:x}", "solutions": ",".join(policy.solutions)}
+    for name in ("purpose", "recipient"):
+        if (listed := getattr(policy, f"{name}s")) is not None:
+            fields[f"{name}s"] = ",".join(_text(text) for text in listed)
+        if getattr(policy, f"require_{name}"):
+            fields[name] = "1"
+    if policy.clock_tolerance is not None:
+        fields["tolerance"] = f"{seconds_of('clock_tolerance', policy.clock_tolerance):x}"
+    parts = [f"{name}={value}" for name, value in fields.items()]
+    parts += [f"dimension={dim:x}" for dim in policy.dimensions]
+    for limit in policy.limits:
+        texts = f"{_text(limit.purpose)}:{_text(limit.recipient)}"
+        parts.append(f"limit={charge(limit.epsilon)}:{limit.seconds or 0:x}:{texts}")
+    for item in policy._items[1:]:
+        texts = f"{_text(item.purpose)}:{_text(item.recipient)}"
+        parts.append(f"menu={charge(Fraction(item.per_report or 0))}:{texts}")
+    return ["policy", *parts]
+
+
+def _text(text: str | None) -> str:
+    return "*" if text is None else text.encode().hex()
 
 
 def bits(x: float) -> str:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "draws.h"
+#include "policy.h"
 #include "public.h"
 
 #define MOST_SLOTS (UINT64_C(1) << 32)
@@ -219,7 +220,7 @@ size_t fedsel_memory(const fedsel_request *request)
   return words > SIZE_MAX / 8 || words > UINT32_MAX ? 0 : (size_t)words;
 }
 
-static bool has_report(const fedsel_request *request)
+bool fs_has_report(const fedsel_request *request)
 {
   const fedsel_family family = request->solution.family;
   return family != FEDSEL_NOT_PRIVATE && family != FEDSEL_PROJECTED && family != FEDSEL_RC;
@@ -228,7 +229,7 @@ static bool has_report(const fedsel_request *request)
 /* Lay out the memory: the table of EXP, the update, the scores. */
 static bool place(law_of *law, const fedsel_request *request, uint64_t *memory, size_t words)
 {
-  if (!has_report(request))
+  if (!fs_has_report(request))
     return true;
   if (words_of(request) > words || request->dim > MOST_DIM)
     return false;
@@ -431,8 +432,10 @@ fedsel_reason fedsel_report(const fedsel_plan *plan, const fedsel_request *reque
   law_of law;
   fs_scores scores;
   fs_stream stream = {entropy, false};
-  if (!has_report(request))
+  if (!fs_has_report(request))
     return FEDSEL_UNSUPPORTED;
+  if (plan->keeps && residual == NULL)
+    return FEDSEL_MEMORY;
   memcpy(&law, plan->words_, sizeof law);
   memset(&scores, 0, sizeof scores);
   scores.transform = request->solution.family == FEDSEL_RJ   ? FS_ROTATED

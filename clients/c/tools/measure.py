@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 SOURCES = Path(__file__).parents[1] / "src"
-ENTRIES = ("fedsel_read", "fedsel_prepare", "fedsel_report")
+ENTRIES = ("fedsel_read", "fedsel_prepare", "fedsel_report", "fedsel_answer")
 POINTED_AT = ("count_pass", "histogram_pass", "find_pass")
 INDIRECT = "__indirect_call"
 _NODE = re.compile(r'node: { title: "([^"]+)" label: "([^"\\]+)\\n[^"]*?(\d+) bytes')
