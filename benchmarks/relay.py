@@ -110,6 +110,7 @@ def settings(service: Served, folder: Path) -> Path:
     file = folder / "relay.toml"
     # Another name than the task's: they may share a database.
     file.write_text(text.replace('name = "load"', 'name = "relay"') + LIMITS.format())
+    file.chmod(0o600)
     return file
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 import sys
 import traceback
 import warnings
@@ -221,6 +222,12 @@ def check_kind(name: str, value: object, *kinds: type) -> None:
     """Check that a public argument is an instance of one of these classes."""
     if not isinstance(value, kinds):
         raise InvalidArgument(name, value, "a " + " or a ".join(k.__name__ for k in kinds))
+
+
+def check_private(name: str, file: Path) -> None:
+    """Refuse a file with a secret that others than its owner may read or change."""
+    if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
+        raise InvalidArgument(name, str(file), "readable by its owner only: run chmod 600")
 
 
 def renamed(module: str, names: Mapping[str, str], until: str) -> Callable[[str], Any]:

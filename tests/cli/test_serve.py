@@ -181,8 +181,10 @@ def test_one_command_serves_several_tasks(task_files, quick_path):
 def test_people_are_told_how_to_invite(task_file):
     """With the store, in which the key lies: other invitations are not valid."""
     run = {"address": "http://x", "rounds": 1, "epsilon_per_report": 2.0, "store": "runs"}
+    run["new_store"] = True
     told = [*serve._described(Task.load(task_file), run)]
     assert f"  devices need invitations: fedsel invite {task_file} --store runs" in told
+    assert any(line.endswith("; a new store: runs") for line in told)
 
 
 def test_without_a_store_each_task_has_its_own(task_files, quick_path):

@@ -10,6 +10,8 @@ from fedsel import Schema
 from fedsel.cli import app
 from fedsel.device import Session
 from fedsel.preparation import Preparation
+from fedsel.service import Task
+from fedsel.service.inviting import invitations_of
 from fedsel.wire import Model, RecordPipeline
 from tests.cli.records import write_people
 from tests.cli.support import outcome, run_here
@@ -87,6 +89,7 @@ REQUIRED = {
     "serve": ("task.toml", "--port", "0"),
     "relay": ("relay.toml", "--port", "0"),
     "invite": ("task.toml",),
+    "statement": ("task.toml",),
     "join": (
         *("http://127.0.0.1:9", "--data", "people.csv", "--label", "rich"),
         *("--store", "new", "--create", "--lifetime", "1"),
@@ -144,11 +147,14 @@ def test_every_option_with_every_kind_of_nonsense(command, option, kind, tmp_pat
     write_people(tmp_path / "people.csv", 30)
     (tmp_path / "task.toml").write_text(TASK)
     (tmp_path / "relay.toml").write_text(RELAY)
+    (tmp_path / "relay.toml").chmod(0o600)
     (tmp_path / "reports.bin").write_bytes(bytes(32))
     schema = Schema({"age": (0, 100)}, classes=["no", "yes"])
     pipeline = RecordPipeline(schema.scale, Preparation.plain(1))
     model = Model(np.ones(2), schema, "logistic", schema.classes, pipeline)
     model.save(tmp_path / "model.json")
+    if command == "statement":
+        invitations_of(Task.load(tmp_path / "task.toml"), tmp_path / "task.store")
     refused = 0
     for value in BAD.get(kind, NUMBERS):
         arguments = (*command.split(), *REQUIRED.get(command, ()), option, value)

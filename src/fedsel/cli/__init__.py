@@ -23,6 +23,7 @@ from fedsel.cli import (
     join,
     ledger,
     serve,
+    statement,
 )
 from fedsel.cli._commands import App
 from fedsel.cli._terminal import say_error
@@ -44,6 +45,7 @@ for _name, _command, _example in (
     ("serve", serve.serve_command, serve.SERVE_EXAMPLE),
     ("relay", serve.relay_command, serve.RELAY_EXAMPLE),
     ("invite", invite.invite_command, invite.INVITE_EXAMPLE),
+    ("statement", statement.statement_command, statement.EXAMPLE),
     ("join", join.join_command, join.JOIN_EXAMPLE),
     ("predict", _models.predict_command, _models.PREDICT_EXAMPLE),
     ("export", _models.export_command, _models.EXPORT_EXAMPLE),

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Never
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import typer
@@ -43,6 +43,7 @@ from fedsel.tracking._follow import follow_over
 _RECORDS, _TESTED, _FEATURES = 100, 5000, 5  # of a device, of the test set, of a record
 _POLL, _ROUND, _PATIENCE = 0.5, 60, 10.0
 """Seconds between two polls, for a round, and for an answer."""
+_UNWINDING = 15.0  # seconds within which a second signal changes nothing
 _STEPS, _PLAIN_RATE = 300, 5.0  # gradient descent without privacy, on all records together
 _NAMES = [f"x{j}" for j in range(_FEATURES)]
 _TASK = f"""\
@@ -83,8 +84,9 @@ def show_demo(
             raise InvalidArgument("--keep", str(keep), "a folder that does not exist yet")
         keep.mkdir(parents=True)
     os.environ.pop(KEY_VARIABLE, None)  # a relay must not share its service's secret
+    unwinding = _Unwinding()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _unwind)
+        signal.signal(number, unwinding)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="fedsel-demo-") as temporary,
@@ -98,6 +100,8 @@ def show_demo(
         say_error(f"the demo has failed: {ended}")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):  # also while the interpreter ends
+            signal.signal(number, signal.SIG_IGN)
         say_error(f"interrupted; the service{', the relay' * relay} and the devices were ended")
         raise typer.Exit(130) from None
     if as_json:
@@ -106,11 +110,18 @@ def show_demo(
         _show(summary)
 
 
-def _unwind(*_: object) -> Never:
-    """End everything in order, once: the impatient must not leave anything behind."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+@final
+class _Unwinding:
+    """Ends everything in order, once: the impatient must not leave anything behind."""
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def __call__(self, *_: object) -> None:
+        now = time.monotonic()
+        if now - self._last > _UNWINDING:
+            self._last = now
+            raise KeyboardInterrupt
 
 
 class _Parties(NamedTuple):

@@ -13,7 +13,7 @@ import typer
 
 from fedsel._internal.extras import needed
 from fedsel.cli._terminal import JsonOption, check_file, print_json
-from fedsel.cli.serve import STORE_OPTION, place_of, plain_failures
+from fedsel.cli.serve import STORE_OPTION, is_new, place_of, plain_failures
 from fedsel.device._connection import check_address
 from fedsel.errors import InvalidArgument, check_count
 
@@ -55,7 +55,7 @@ def invite_command(
         typer.Option(
             metavar="ADDRESS",
             help="Write the settings of a relay for the service at this address.",
-            show_default="tokens",
+            show_default="none",
         ),
     ] = None,
     out: Annotated[
@@ -91,9 +91,12 @@ def invite_command(
     keys = ""
     if isinstance(chosen, RelayConfig):
         keys = f"&server-key={chosen.server_key}&signing-key={chosen.signing_key}"
+    place = place_of(task, store)
+    if is_new(place):
+        typer.echo(f"a new store begins with these: {place}", err=True)
     with plain_failures():
         kind: Kind = "gateway" if gateway else "device"
-        tokens = invitations(chosen, place_of(task, store), count, kind, days)
+        tokens = invitations(chosen, place, count, kind, days)
     if page is not None:  # in the fragment: browsers never send it, so that no log holds it
         tokens = (f"{page}#token={token}{keys}" for token in tokens)
     if out is not None:

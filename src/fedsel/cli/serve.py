@@ -50,6 +50,9 @@ _Proxy = Annotated[
     _Option(help="A proxy whose X-Forwarded-For is believed; repeatable.", show_default="none"),
 ]
 _LogLevel = Annotated[str, _Option(help="debug, info, warning or error.")]
+_RELAY_STORE = typer.Option(
+    help="A folder for SQLite, or postgresql://…", show_default="RELAY without .toml, + .store"
+)
 
 
 def serve_command(
@@ -107,7 +110,8 @@ def serve_command(
     chosen = [Task.load(path) for path in task]
     about = (host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
     serving = _serving(task, store, *about)
-    _serve(chosen, serving, lambda address: _say(chosen, address, serving, as_json))
+    new = [is_new(place) for place in serving.store]
+    _serve(chosen, serving, lambda address: _say(chosen, address, serving, new, as_json))
 
 
 def relay_command(
@@ -115,7 +119,7 @@ def relay_command(
         list[Path],
         typer.Argument(metavar="RELAY", help="The settings of the relay, a TOML file; or several."),
     ],
-    store: Annotated[str | None, STORE_OPTION] = None,
+    store: Annotated[str | None, _RELAY_STORE] = None,
     host: _Host = "127.0.0.1",
     port: _Port = 8000,
     workers: _Workers = 1,
@@ -136,7 +140,8 @@ def relay_command(
     chosen = [RelayConfig.load(path) for path in relay]
     about = (host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
     serving = _serving(relay, store, *about)
-    _serve(chosen, serving, lambda address: _say_relay(chosen, address, serving, as_json))
+    new = [is_new(place) for place in serving.store]
+    _serve(chosen, serving, lambda address: _say_relay(chosen, address, serving, new, as_json))
 
 
 def _serving(files: list[Path], store: str | None, *about: Any) -> Serving:
@@ -175,6 +180,11 @@ def place_of(task: Path, store: str | None) -> str:
     return str(task.with_suffix(".store")) if store is None else store
 
 
+def is_new(store: str) -> bool:
+    """Whether a store is a folder that is not there yet: its name may be mistyped."""
+    return "://" not in store and not Path(store).exists()
+
+
 @contextmanager
 def plain_failures() -> Iterator[None]:
     """Print what is wrong with the store in one sentence."""
@@ -187,7 +197,7 @@ def plain_failures() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _say(tasks: list[Task], address: str, serving: Serving, as_json: bool) -> None:
+def _say(tasks: list[Task], address: str, serving: Serving, new: list[bool], as_json: bool) -> None:
     """Print what is served, where: for people, or as one line for programs."""
     from fedsel.service._runs import slug_of
     from fedsel.service._store import shown
@@ -197,12 +207,13 @@ def _say(tasks: list[Task], address: str, serving: Serving, as_json: bool) -> No
             "address": address if len(tasks) == 1 else f"{address}/runs/{slug_of(task.name)}",
             "task": task.name,
             "store": shown(place),
+            "new_store": fresh,
             "rounds": task.begin.recipe.epochs * task.rounds_per_epoch,
             "epsilon_per_report": float(task.begin.recipe.build().privacy.per_report),
             "epsilon": float(task.begin.recipe.epsilon or 0),
             "central_epsilon": None if task.shuffle is None else task.shuffled_epsilon,
         }
-        for task, place in zip(tasks, serving.store, strict=True)
+        for task, place, fresh in zip(tasks, serving.store, new, strict=True)
     ]
     if as_json:
         print_json(runs[0] if len(runs) == 1 else {"address": address, "runs": runs}, indent=None)
@@ -219,7 +230,9 @@ def _say(tasks: list[Task], address: str, serving: Serving, as_json: bool) -> No
     typer.echo("Ctrl-C ends it.")
 
 
-def _say_relay(relays: list[RelayConfig], address: str, serving: Serving, as_json: bool) -> None:
+def _say_relay(
+    relays: list[RelayConfig], address: str, serving: Serving, new: list[bool], as_json: bool
+) -> None:
     """Print what is relayed, where: for people, or as one line for programs."""
     from fedsel.service._runs import slug_of
     from fedsel.service._store import shown
@@ -231,8 +244,9 @@ def _say_relay(relays: list[RelayConfig], address: str, serving: Serving, as_jso
             "service": relay.service,
             "run": relay.run,
             "store": shown(place),
+            "new_store": fresh,
         }
-        for relay, place in zip(relays, serving.store, strict=True)
+        for relay, place, fresh in zip(relays, serving.store, new, strict=True)
     ]
     if as_json:
         print_json(runs[0] if len(runs) == 1 else {"address": address, "runs": runs}, indent=None)
@@ -242,12 +256,16 @@ def _say_relay(relays: list[RelayConfig], address: str, serving: Serving, as_jso
         typer.echo(f"  devices need invitations: fedsel invite {relay.file} --store {run['store']}")
         typer.echo(f"  their policies need: server_key = {relay.server_key}")
         typer.echo(f"                       signing_key = {relay.signing_key}")
-        typer.echo(f"  in a browser: {run['address']}/join; store: {run['store']}")
+        typer.echo(f"  in a browser: {run['address']}/join; {_store_of(run)}")
     typer.echo(
         f"to watch: {address}/, the API: {runs[0]['address']}/v1/openapi.json, figures: "
         f"{address}/metrics, {counted(serving.workers, 'worker')}"
     )
     typer.echo("Ctrl-C ends it.")
+
+
+def _store_of(run: dict[str, Any]) -> str:
+    return f"{'a new store' if run['new_store'] else 'store'}: {run['store']}"
 
 
 def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
@@ -264,7 +282,7 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
     if rule.seconds is not None:
         ends.append(f"{rule.seconds:g} seconds and {counted(rule.least, 'report')}")
     rounds = counted(run["rounds"], "round")
-    yield f"  {rounds}, each closed after {' or '.join(ends)}; store: {run['store']}"
+    yield f"  {rounds}, each closed after {' or '.join(ends)}; {_store_of(run)}"
     if task.shuffle is not None:
         both = task.shuffle.said(task.shuffled_epsilon, run["epsilon"])
         yield f"  reports come by a relay: {both}"

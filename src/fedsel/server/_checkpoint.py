@@ -36,6 +36,7 @@ from fedsel.wire import (
     decode_recipe,
     encode_recipe,
 )
+from fedsel.wire._contract import Shuffled
 from fedsel.wire._report import RUN_BYTES
 
 _MAGIC = b"FSCP"
@@ -126,7 +127,8 @@ class Checkpoint:
     """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record.
 
     And, where the first rounds prepare, their plan and what was learnt in them, or the preparation
-    that is ``given`` in their place; and the intent that requests state, where they do.
+    that is ``given`` in their place; the intent that requests state, where they do; and how a relay
+    shuffles the reports, where one does.
     """
 
     recipe: Recipe
@@ -137,6 +139,7 @@ class Checkpoint:
     plan: Plan | None = None
     intent: Intent = _NOTHING_STATED
     given: GivenPreparation | None = None
+    shuffled: Shuffled | None = None
 
     @classmethod
     def begin(
@@ -260,6 +263,7 @@ class Checkpoint:
             **average,
             **self._preparing(),
             **self._stated(),
+            **self._by_relay(),
             records=np.array(fields, dtype=np.int64).reshape(-1, 6),
         )
         content = body.getvalue()
@@ -289,6 +293,12 @@ class Checkpoint:
         if not self.intent:
             return {}
         return {"intent": np.frombuffer(self.intent.encode(), dtype=np.uint8)}
+
+    def _by_relay(self) -> dict[str, Any]:
+        if self.shuffled is None:
+            return {}
+        text = json.dumps(self.shuffled.to_dict()).encode()
+        return {"shuffled": np.frombuffer(text, dtype=np.uint8)}
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
@@ -320,7 +330,14 @@ class Checkpoint:
                 plan=plan,
                 intent=Intent.decode(stated),
                 given=_given(arrays),
+                shuffled=_shuffled(arrays),
             )
+
+
+def _shuffled(arrays: Mapping[str, NDArray[Any]]) -> Shuffled | None:
+    if "shuffled" not in arrays:
+        return None
+    return Shuffled.of_dict(json.loads(arrays["shuffled"].tobytes()))
 
 
 def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:

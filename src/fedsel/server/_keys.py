@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from fedsel._internal.extras import needed
 from fedsel._internal.paths import write_new
-from fedsel.errors import InvalidArgument, check_kind
+from fedsel.errors import check_kind, check_private
 from fedsel.server._folder import CheckpointError
 from fedsel.wire import Request, Sealing, SignedRound
 from fedsel.wire._report import ADDED_BYTES
@@ -71,8 +69,7 @@ class ServerKey:
             from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
         path = Path(file)
-        if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise InvalidArgument("file", str(path), "readable by its owner only: run chmod 600")
+        check_private("file", path)
         try:
             private = load_pem_private_key(path.read_bytes(), password=None)
         except (ValueError, TypeError):
@@ -138,6 +135,11 @@ class RunKeys(NamedTuple):
     def of_secret(cls, secret: bytes, run: bytes) -> RunKeys:
         """The keys of a run that follow from a secret of 32 bytes or more."""
         return cls(ServerKey.of_secret(secret, run), SigningKey.of_secret(secret, run))
+
+    @property
+    def public(self) -> tuple[str, str]:
+        """Both public keys, as policies name them."""
+        return self.sealing.public, self.signing.public
 
 
 def _derived(secret: bytes, run: bytes, purpose: bytes) -> bytes:

@@ -68,7 +68,7 @@ def judge_batch(
     transaction: Transaction, batch: GatewayBatch, form: ReportFormat, rounds: int
 ) -> Receipt:
     """Add a batch's reports of the open round, once; a repeated batch gets its first receipt."""
-    digest = hashlib.sha256(batch.data).digest()
+    digest = hashlib.sha256(batch.data).digest() if batch.digest is None else batch.digest
     before = transaction.batch_of(batch)
     if before is not None:
         return Receipt(Verdict.DUPLICATE if before[0] == digest else Verdict.CONFLICT, before[1])

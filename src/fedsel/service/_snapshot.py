@@ -216,11 +216,7 @@ class RunSnapshot:
     @property
     def shuffled(self) -> Shuffled | None:
         """How a relay shuffles the reports, and what that guarantees; None without one."""
-        rule, keys = self.task.shuffle, self.keys
-        if rule is None or keys is None:
-            return None
-        epsilon = self.task.shuffled_epsilon
-        return Shuffled(rule, epsilon, keys.sealing.public, keys.signing.public)
+        return self.state.shuffled
 
     def signature(self, now: int) -> bytes:
         """What the service signs of the open round."""

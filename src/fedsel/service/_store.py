@@ -65,12 +65,17 @@ class RoundStatus:
 @final
 @dataclass(frozen=True)
 class GatewayBatch:
-    """A gateway's batch as it came: one report after another; of this ``round`` alone, if set."""
+    """A gateway's batch as it came: one report after another.
+
+    It is of this ``round`` alone, if set; ``digest``: of what it was made from, if of something
+    else than ``data``.
+    """
 
     gateway: bytes
     number: bytes
     data: bytes
     round: int | None = None
+    digest: bytes | None = None
 
 
 class Store(ABC):
@@ -130,12 +135,20 @@ class Store(ABC):
         """The names of all runs."""
         return [row[0] for row in self._rows("SELECT name FROM runs ORDER BY id")]
 
-    def begin(self, name: str, checkpoint: bytes, opened: float) -> bytes:
-        """Choose the run of this name, which begins with this checkpoint if new; its checkpoint."""
+    def begin(
+        self, name: str, checkpoint: bytes | Callable[[bytes], bytes], opened: float
+    ) -> bytes:
+        """Choose the run of this name, which begins with this checkpoint if new; its checkpoint.
+
+        That may be a function of the run's secret (`secret`).
+        """
         insert = "INSERT INTO runs (name, key, checkpoint, round) VALUES (?, ?, ?, 0)"
         with self._locked("begin"):
             if not self.choose(name):
-                self.execute(insert, name, secrets.token_bytes(_KEY_BYTES), checkpoint)
+                key = secrets.token_bytes(_KEY_BYTES)
+                if callable(checkpoint):
+                    checkpoint = checkpoint(key_of_environment() or key)
+                self.execute(insert, name, key, checkpoint)
                 self.choose(name)
                 self._open_round(0, opened)
         return self.checkpoint()
@@ -253,13 +266,13 @@ class Transaction:
         row = (self._run, batch.gateway, batch.number, self.round, digest, *counts, batch.data)
         self._execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
-    def batched(self) -> int:
-        """How many reports the batches of the open round had, whatever became of them."""
+    def batched(self, number: int) -> int:
+        """How many reports the batches of a round had, whatever became of them."""
         query = (
             "SELECT coalesce(sum(accepted + rejected + duplicate + late), 0) FROM batches"
             " WHERE run = ? AND round = ?"
         )
-        return int(self._execute(query, self._run, self.round).fetchone()[0])
+        return int(self._execute(query, self._run, number).fetchone()[0])
 
     def tally(self, counts: Counts) -> None:
         """Add to the counts of the open round."""

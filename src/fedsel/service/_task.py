@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, final, get_args
@@ -20,10 +20,11 @@ from fedsel.preparation import FeatureScale
 from fedsel.preparation._public import PRIVATE
 from fedsel.recipe import AUTO, Recipe
 from fedsel.server._checkpoint import Checkpoint
+from fedsel.server._keys import RunKeys
 from fedsel.server._plan import ServerPlan
 from fedsel.service._public import check_start, read_rows, read_start
 from fedsel.wire import CloseRule, Intent, Model, RecordPipeline, Schema
-from fedsel.wire._contract import Invitations, ShuffleRule, check_labels
+from fedsel.wire._contract import Invitations, Shuffled, ShuffleRule, check_labels
 
 _OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "requested_solution"]
 _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
@@ -260,6 +261,14 @@ class Task:
             intent=Intent(self.purpose, self.recipient),
             given=self.planned.given(preparing),
         )
+
+    def begun(self, secret: bytes) -> Checkpoint:
+        """The same; of a shuffled run with its keys, which follow from a secret."""
+        begin, rule = self.begin, self.shuffle
+        if rule is None:
+            return begin
+        keys = RunKeys.of_secret(secret, begin.run).public
+        return replace(begin, shuffled=Shuffled(rule, self.shuffled_epsilon, *keys))
 
     def preparing(self, state: Checkpoint) -> RecordPipeline | None:
         """What devices do with their records in this round; None where that is their own affair."""

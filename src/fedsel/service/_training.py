@@ -16,6 +16,7 @@ from fedsel.service._judging import IncomingReport, Item, Receipt, judge_batch, 
 from fedsel.service._monitoring import Evaluation, log_event
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import (
+    KEY_VARIABLE,
     GatewayBatch,
     RoundStatus,
     Store,
@@ -27,10 +28,14 @@ from fedsel.wire import Verdict
 
 def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
     """The checkpoint of a task's run, which begins if it is new; another task is refused."""
-    kept = store.begin(task.name, task.begin.encode(), time.time() if now is None else now)
+    now = time.time() if now is None else now
+    kept = store.begin(task.name, lambda secret: task.begun(secret).encode(), now)
+    if kept.startswith(b"{"):
+        raise CheckpointError("the run of this name in the store is a relay's")
     state = Checkpoint.decode(kept)
     try:
         state.check_same(task.begin)
+        _check_rule(task, state)
     except InvalidArgument as error:
         error.name += f" of {task}"
         error.allowed += (
@@ -38,7 +43,23 @@ def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
             " the change, or give the task another name or another --store)"
         )
         raise
+    _check_keys(state, store)
     return state
+
+
+def _check_rule(task: Task, state: Checkpoint) -> None:
+    """Refuse another rule than devices have agreed to."""
+    was = None if state.shuffled is None else state.shuffled.rule
+    if was != task.shuffle:
+        raise InvalidArgument("shuffle", task.shuffle, f"{was}, as in the checkpoint")
+
+
+def _check_keys(state: Checkpoint, store: Store) -> None:
+    """Refuse keys that devices do not seal for."""
+    known = state.shuffled
+    if known is not None and RunKeys.of_secret(store.secret, state.run).public != known.keys:
+        allowed = "the secret that the run has begun with: devices seal for its keys"
+        raise InvalidArgument(KEY_VARIABLE, "not shown", allowed)
 
 
 @final
@@ -52,7 +73,8 @@ class TrainingRun:
         self.task, self.store, self._now = task, store, now
         self._test = Evaluation.of(task)
         state = opened(task, store, now())
-        self.keys = None if task.shuffle is None else RunKeys.of_secret(store.secret, state.run)
+        keyed = state.shuffled is not None
+        self.keys = RunKeys.of_secret(store.secret, state.run) if keyed else None
         self.snapshot = RunSnapshot(task, state, store.rounds(), self.keys)
 
     @property
@@ -106,11 +128,13 @@ class TrainingRun:
             verdict = judge_round(
                 number, transaction.round, transaction.round >= self.snapshot.rounds
             )
-            if verdict is not Verdict.ACCEPTED:
-                return Verdict.DUPLICATE if verdict is Verdict.LATE else verdict
+            if verdict is Verdict.EARLY:
+                return verdict
             rule, status = self.task.shuffle, transaction.status()
-            if rule is None or count < rule.n_min or count != transaction.batched():
+            if rule is None or count < rule.n_min or count != transaction.batched(number):
                 return Verdict.CONFLICT
+            if verdict is Verdict.LATE:
+                return Verdict.DUPLICATE
             self._step(transaction, status)
         self._log_closed(status)
         return Verdict.ACCEPTED

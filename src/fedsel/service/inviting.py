@@ -21,7 +21,6 @@ from pathlib import Path
 from fedsel.device._connection import check_address
 from fedsel.errors import check_positive
 from fedsel.server import FolderInUse
-from fedsel.server._keys import RunKeys
 from fedsel.service._store import key_of_environment, open_store
 from fedsel.service._task import Task
 from fedsel.service._training import opened
@@ -148,17 +147,11 @@ def relay_settings(task: Task, store: str | Path, service: str) -> str:
     kept = open_store(store, alone=False)
     try:
         kept.choose(task.name)
-        run = opened(task, kept).run
-        keys = RunKeys.of_secret(kept.secret, run)
+        state = opened(task, kept)
     finally:
         kept.close()
-    values = {
-        "name": task.name,
-        "service": service,
-        "run": run.hex(),
-        "server_key": keys.sealing.public,
-        "signing_key": keys.signing.public,
-        "token": token,
-    }
+    names = ("server_key", "signing_key")
+    keys = {name: getattr(state.shuffled, name) for name in names}
+    values = {"name": task.name, "service": service, "run": state.run.hex(), **keys, "token": token}
     lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     return "\n".join([*lines, ""])

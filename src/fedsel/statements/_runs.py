@@ -100,8 +100,11 @@ class RunStatement(Statement):
     ) -> RunStatement:
         """The statement of a server's run so far; ``trust`` adds to the trust in devices.
 
-        ``shuffle`` is the rule by which a relay has released the rounds; None without a relay.
+        ``shuffle`` is the rule by which a relay has released the rounds; None without a relay, or
+        where the checkpoint has it.
         """
+        if shuffle is None and isinstance(server, Checkpoint) and server.shuffled is not None:
+            shuffle = server.shuffled.rule
         solution = server.recipe.build()
         charge = server.recipe.charge
         heard = [record for record in server.records if record.accepted]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, final
 
 from fedsel._internal.display import upper_bound
 from fedsel._internal.progress import note
+from fedsel.errors import check_kind
 from fedsel.mechanisms.central import DELTA, CentralGuarantee, add_up
 from fedsel.mechanisms.central._guarantee import remembers
 from fedsel.solutions import Privacy
@@ -168,7 +169,7 @@ class IfShuffled(Shuffling):
 class ByRelay(Shuffling):
     """The central guarantee of a run whose rounds a relay released, by its ``rule``.
 
-    ``reports`` is how many of n_min are honest by the rule; fewer if fewer were accepted.
+    ``reports`` is how many of n_min are honest by the rule.
     """
 
     key: ClassVar[str] = "shuffled"
@@ -176,9 +177,13 @@ class ByRelay(Shuffling):
 
     @classmethod
     def of(cls, privacy: Privacy, rule: ShuffleRule, fewest: int, epochs: int) -> ByRelay | None:
-        """None where there is no report, or none that a certificate covers."""
-        known = certified(privacy) and fewest and epochs
-        return cls(privacy, min(fewest, rule.honest), epochs, rule) if known else None
+        """None where there is no report, none that a certificate covers, or no relay kept the rule.
+
+        It did not where a round has fewer reports than are honest by the rule: nothing is proved.
+        """
+        check_kind("shuffle", rule, ShuffleRule)
+        known = certified(privacy) and epochs and fewest >= rule.honest
+        return cls(privacy, rule.honest, epochs, rule) if known else None
 
     @property
     def delta(self) -> float:

@@ -209,6 +209,11 @@ class Shuffled:
     server_key: str
     signing_key: str
 
+    @property
+    def keys(self) -> tuple[str, str]:
+        """Both public keys."""
+        return self.server_key, self.signing_key
+
     def said(self, local: float | Fraction) -> str:
         """Both numbers for people; ``local`` is the ε of all reports of a client."""
         return self.rule.said(self.epsilon, local)

@@ -87,6 +87,7 @@ class Pair:
         self._config_file.write_text(relay_settings(self.task, self.service_store, address))
         with self._config_file.open("a") as file:
             file.write(LIMITS)
+        self._config_file.chmod(0o600)
         self.config = RelayConfig.load(self._config_file)
         try:
             self.relay.__enter__()

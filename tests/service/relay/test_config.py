@@ -18,6 +18,10 @@ token = "a.b.c"
 def test_a_file_names_the_relay_and_its_certificates(quick_path):
     file = quick_path / "churn.toml"
     file.write_text(FILE.format(run="ab" * 16, key="0a" * 32) + 'ca = "ca.pem"\n')
+    file.chmod(0o644)
+    with pytest.raises(InvalidArgument, match="readable by its owner only: run chmod 600"):
+        RelayConfig.load(file)
+    file.chmod(0o600)
     config = RelayConfig.load(file)
     assert (config.name, config.ca) == ("churn", quick_path / "ca.pem")
     assert str(config) == "the relay 'churn' in churn.toml"

@@ -87,6 +87,23 @@ def test_a_relay_that_was_ended_goes_on_where_it_was(quick_path, store_url):
     store.close()
 
 
+def test_a_second_relay_loses_nothing_in_silence(quick_path):
+    """The service has the round that it released from another: it says so, and goes no further."""
+    with relayed(quick_path) as (service, relay):
+        wait_until(lambda: relay.ask("GET", "/readyz")[0] == 200)
+        with running(relay.config, quick_path / "second") as second:
+            second.config = relay.config
+            send_round(second, 4)
+            send_round(relay)
+            service.wait_for(1)
+            (row,) = sealed_for(second.get("/v1/rounds/0/request"), relay.config.server_key, 1)
+            assert second.send(row) == (200, "accepted")
+            wait_until(lambda: second.get("/v1/rounds/open")["released"])
+            wait_until(lambda: b'available{run="test"} 0.0' in second.get("/metrics"))
+            assert second.get("/v1/rounds/open")["round"] == 0
+        assert service.get("/v1/rounds")["rounds"][0]["accepted"] == 5
+
+
 def test_a_service_that_is_away_holds_no_report_up(quick_path):
     task = task_of(**SHUFFLED)
     with running(task, quick_path / "service") as service:

@@ -88,6 +88,7 @@ def test_neither_stores_nor_logs_link_anything(quick_path, store_url):
     task = Task.load(task_file)
     with ServiceProcess(task_file, store_url, "--log-level", "debug") as service:
         relay_file.write_text(relay_settings(task, store_url, service.address))
+        relay_file.chmod(0o600)
         config = RelayConfig.load(relay_file)
         arguments = (relay_file, relay_store, "--log-level", "debug", "--proxy", "127.0.0.1")
         with ServiceProcess(*arguments, command="relay") as relay:

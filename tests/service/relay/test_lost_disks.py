@@ -83,7 +83,7 @@ def test_a_relay_that_is_lost_in_the_middle_of_a_delivery(quick_path, failures, 
             relay.config = config
             send_round(relay, seed=1)
             told = wait_until(lambda: failures()[before:])
-            assert "it has something else in the place of what was released" in told[0]
+            assert "it has something else in the place of the round" in told[0]
         now = service.get("/v1/rounds/open")
         assert (now["round"], now["counts"]["accepted"]) == (0, 3)
 

@@ -115,13 +115,15 @@ def test_a_round_is_delivered_once(service, upstream):
     rows = sorted(sealed_for(request, service.config.server_key, 6))
     contents = [row[33:] for row in rows]
     parts, size = [b"".join(contents[:4]), b"".join(contents[4:])], len(contents[0])
-    with pytest.raises(Ended, match="something else"):
+    with pytest.raises(NotTheRun, match="something else"):
         upstream.deliver(0, parts, size * 2)  # as if there were half as many
     assert upstream.deliver(0, parts, size) == 6
     service.wait_for(1)
     assert service.get("/v1/rounds")["rounds"][0]["accepted"] == 6
-    with pytest.raises(Elsewhere):
-        upstream.deliver(0, parts, size)
+    assert upstream.deliver(0, parts, size) == 6  # it is there
+    for other in ([parts[1], parts[0]], parts[:1], [*parts, parts[0]]):
+        with pytest.raises(NotTheRun, match="something else in the place of the round"):
+            upstream.deliver(0, other, size)
     with pytest.raises(Elsewhere):
         upstream.fetch(OPEN, None)
 
@@ -131,8 +133,10 @@ def test_a_token_that_is_none(service):
     device = service.invitations.invite("device")
     for token in ("a.b.c", device):
         upstream = Upstream(type(config)(**{**vars(config), "token": token}))
-        with pytest.raises(Ended, match="not valid for this run"):
+        with pytest.raises(NotTheRun, match="does not know the token of this relay"):
             upstream.deliver(0, [bytes(64)], 64)
+        with pytest.raises(NotTheRun, match="does not know the token of this relay"):
+            upstream.fetch(OPEN, None)  # before a device has paid for anything
         upstream.close()
 
 

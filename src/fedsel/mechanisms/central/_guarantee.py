@@ -196,7 +196,7 @@ def compose(target: Shuffled, *, reports: int, epochs: int, delta: float) -> Cen
     local, most = log(blanket.loss_ratio), _sum_of(times, local_epsilon(blanket))
     if remembers(target):
         return CentralGuarantee(most, delta, n, local, times)
-    with needed("accounting", "composition"):
+    with needed("accounting", "the central guarantee of several epochs"):
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     places, deltas, step = _curve(blanket, n, delta * _SHARE_BEYOND / times)

@@ -10,7 +10,7 @@ from typing import Any, Self, final
 
 from fedsel._internal.settings import check_keys, naming_file, read_toml
 from fedsel.device._connection import check_address, check_token
-from fedsel.errors import InvalidArgument, check_kind
+from fedsel.errors import InvalidArgument, check_kind, check_private
 from fedsel.service._task import Limits, check_name, table_of, texts_of
 from fedsel.wire._report import RUN_BYTES, check_public_key
 
@@ -56,6 +56,7 @@ class RelayConfig:
     def load(cls, path: str | Path) -> Self:
         """The settings of a TOML file; the file's name is the relay's, unless it has one."""
         path, values = Path(path), read_toml("relay", path)
+        check_private("relay", path)
         values.setdefault("name", path.stem)
         with naming_file(path):
             return cls.of(values, path)

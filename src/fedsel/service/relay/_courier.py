@@ -38,7 +38,7 @@ class Courier:
         self._over = threading.Event()
         self._upstream = Upstream(self._config, self._pause)
         self._thread = ThreadPoolExecutor(1, "fedsel-courier")
-        self._signed = 0.0
+        self._signed, self._delivered = 0.0, -1
         self._failure: tuple[str, str] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -108,15 +108,19 @@ class Courier:
         if not await self._in_thread(self._store.lead):
             return
         now = await self._in_thread(self._upstream.open_round)
-        past = snapshot.past[-1] if snapshot.past else None
-        if past is not None and now.number == past.round and not now.finished:
-            await self._in_thread(self._deliver, snapshot)
-            now = await self._in_thread(self._upstream.open_round)
-        if past is not None and now.number != past.round + 1:
-            raise NotTheRun(
-                f"it is at round {now.number}, and this relay after round {past.round}: is another"
-                " relay at work, or was a store restored from a copy?"
-            )
+        if snapshot.past:
+            past = snapshot.past[-1].round
+            if now.number not in (past, past + 1):
+                raise NotTheRun(
+                    f"it is at round {now.number}, and this relay after round {past}: is another"
+                    " relay at work, or was a store restored from a copy?"
+                )
+            if self._delivered != past:  # though it may have come about before a restart
+                await self._in_thread(self._deliver, snapshot)
+                self._delivered = past
+                now = await self._in_thread(self._upstream.open_round)
+            if now.number == past:
+                return
         passed = await self._in_thread(self._upstream.fetch, now, snapshot.state.terms)
         self._answered()
         self._signed = time.monotonic()

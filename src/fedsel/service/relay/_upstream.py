@@ -10,7 +10,7 @@ from fractions import Fraction
 from http import HTTPStatus
 from typing import Any, NamedTuple, final
 
-from fedsel.device._connection import SHORT, Connection, Ended, Ending, Pause
+from fedsel.device._connection import SHORT, Connection, Ended, Pause
 from fedsel.device._sealed import FRESH_SECONDS
 from fedsel.preparation._given import most_bytes
 from fedsel.service._snapshot import CachedBytes
@@ -23,6 +23,10 @@ from fedsel.wire._request import MOST_REQUEST_BYTES
 from fedsel.wire._signed import SIGNED_BYTES
 
 _PATIENCE = 10.0
+_UNINVITED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+_NOT_INVITED = (
+    "it does not know the token of this relay: ask for new settings (fedsel invite --relay)"
+)
 _SLOWEST = 1e6
 """Bytes a second at which a large model must come at least."""
 _MODEL_BYTES_PER_WEIGHT, _MODEL_BYTES = 64, 16 << 20
@@ -79,6 +83,7 @@ class Upstream:
         """All that devices of this round need, checked; ``terms`` must not have changed."""
         text = self._get("/v1/task", MOST_ANNOUNCEMENT_BYTES)
         try:
+            self._check_token()
             if now.finished:
                 found = self._terms(text, 0 if terms is None else terms.sealed_bytes)
                 _check_same(found, terms)
@@ -86,6 +91,12 @@ class Upstream:
             return self._open(now.number, text, terms)
         except InvalidMessage as error:
             raise NotTheRun(str(error)) from None
+
+    def _check_token(self) -> None:
+        """Take no report that the service would not take from this relay."""
+        reply = self._connection.ask("/v1/invitation", SHORT, token=self._config.token)
+        if reply.status in _UNINVITED:
+            raise NotTheRun(_NOT_INVITED)
 
     def _open(self, number: int, task: bytes, terms: Terms | None) -> Passed:
         place = f"/v1/rounds/{number}"
@@ -176,13 +187,15 @@ class Upstream:
     def _post(self, path: str, body: bytes) -> None:
         reply = self._connection.ask(path, SHORT, body=body, token=self._config.token)
         verdict = Verdict.read(reply.status, reply.body)
-        if verdict in (Verdict.LATE, Verdict.EARLY):
+        if verdict is Verdict.EARLY:
             raise Elsewhere
-        if reply.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            raise Ended(Ending.UNINVITED, "the token of the relay is not valid for this run")
-        if verdict is Verdict.CONFLICT:
-            detail = "it has something else in the place of what was released: is there one relay?"
-            raise Ended(Ending.CONFLICT, detail)
+        if reply.status in _UNINVITED:
+            raise NotTheRun(_NOT_INVITED)
+        if verdict in (Verdict.LATE, Verdict.CONFLICT):
+            raise NotTheRun(
+                "it has something else in the place of the round that this relay has released:"
+                " is another relay at work, or was a store restored from a copy?"
+            )
         if verdict is None or not verdict.taken:
             raise self._connection.not_understood(reply)
 
