@@ -29,7 +29,7 @@ from fedsel._internal.progress import Bar
 from fedsel.cli._terminal import output, print_json, say_error
 from fedsel.data import Dataset, synthetic
 from fedsel.device import Client, Ended, Ending, Outcome, Policy, RawRecords, join
-from fedsel.device._connection import Connection
+from fedsel.device._connection import SHORT, Connection
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.pages import Table
 from fedsel.service import Task
@@ -144,6 +144,8 @@ def _running(task: Task, folder: Path, count: int) -> Iterator[_Parties]:
         settings = tomllib.loads(relay_settings(task, store, service))
         relay = RelayConfig.of({**settings, "limits": {"per_address": 1e6}})
         with background(relay, Serving(str(at_relay), port=0)) as address:
+            # Until it has a round: a device that waits for one would not see the end at once.
+            Connection(address, patience=_PATIENCE).ask("/readyz", SHORT)
             yield _Parties(service, address, [*invitations(relay, at_relay, count)], relay)
 
 
