@@ -61,7 +61,7 @@ def test_no_message_holds_the_password_of_a_store(quick_path, monkeypatch, url):
 def test_a_database_that_is_away_is_named_with_what_to_do():
     with pytest.raises(StoreUnavailable) as found:
         open_store("postgresql://u:SECRET@127.0.0.1:1/x")
-    for part in ("postgresql://127.0.0.1:1/x", "refused", "Start it", "--store", "PGPASSWORD"):
+    for part in ("postgresql://u@127.0.0.1:1/x", "refused", "Start it", "--store", "PGPASSWORD"):
         assert part in str(found.value)
 
 

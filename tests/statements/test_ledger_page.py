@@ -130,6 +130,6 @@ def test_a_raised_lifetime_is_shown_for_ever(tmp_path):
     assert [one["after_reports"] for one in told["changes"]] == [0, 1, 1]
     page = Text(report.to_html()).text
     assert page.count("It was allowed more on ") == 2
-    raised = "after 1 reports, by Ada <b>Bell</b>: ε = 80 ever, in place of ε = 8 ever."
+    raised = "after 1 report, by Ada <b>Bell</b>: ε = 80 ever, in place of ε = 8 ever."
     assert page.count(raised) == 2
     assert "All limits that this ledger has had" in page

@@ -38,7 +38,7 @@ def test_what_was_released_is_that_of_the_epochs_with_reports(tmp_path):
         (2, 2, 2, 2, 2),
     ]
     assert (statement.released, statement.planned, statement.reports) == (2, 3, 6)
-    assert "a client has released at most 2, and at most 3 when all 3 epochs" in str(statement)
+    assert "a client has released at most 2, and at most 3 after 3 epochs." in str(statement)
     assert "at most 88 % certain" in str(statement)
 
 

@@ -45,10 +45,11 @@ def _parsed(url: str) -> dict[str, Any]:
 
 
 def place_of(url: str) -> str:
-    """What a URL names, without user, password and options."""
+    """What a URL names, without password and options."""
     found = _parsed(url)
+    user = f"{found['user']}@" if found.get("user") else ""
     port = f":{found['port']}" if "port" in found else ""
-    return f"postgresql://{found.get('host', '')}{port}/{found.get('dbname', '')}"
+    return f"postgresql://{user}{found.get('host', '')}{port}/{found.get('dbname', '')}"
 
 
 @lru_cache

@@ -392,10 +392,10 @@ def open_store(url: str | Path, *, alone: bool = True) -> Store:
 
 
 def shown(url: str | Path) -> str:
-    """How messages show a store: a folder as it is, a URL by host, port and database alone.
+    """How messages show a store: a folder as it is, a URL without password and options.
 
     >>> shown("postgresql://fedsel:secret@db.example:5432/fedsel?sslmode=require")
-    'postgresql://db.example:5432/fedsel'
+    'postgresql://fedsel@db.example:5432/fedsel'
     >>> shown("postgresq://fedsel:secret@db.example/fedsel"), shown("my.store")
     ('postgresq://…', 'my.store')
     """

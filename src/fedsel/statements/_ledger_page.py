@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from fedsel._internal.display import printable
+from fedsel._internal.display import counted, printable
 from fedsel.device import History, Intent, Limits
 from fedsel.pages import Cell, Section, Table
 from fedsel.statements._ledgers import Device, LedgerReport, RunOnDevices, moment
@@ -261,7 +261,8 @@ def _stated(name: str, intents: Sequence[Intent]) -> str:
 def _raised(history: History | None) -> tuple[str, ...]:
     """A sentence for each time that more was allowed."""
     return tuple(
-        f"It was allowed more on {_when(new.time or 0)}, after {new.reports} reports, by {new.by}:"
+        f"It was allowed more on {_when(new.time or 0)}, after {counted(new.reports, 'report')},"
+        f" by {new.by}:"
         f" {_listed(new)}, in place of {_listed(old)}."
         for old, new in (history.raises if history else ())
     )

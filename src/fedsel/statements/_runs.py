@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, final
 
+from fedsel._internal.display import counted
 from fedsel.device import Reason
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.central import CentralGuarantee
@@ -158,8 +159,8 @@ class RunStatement(Statement):
     def __str__(self) -> str:
         return (
             f"ε = {exactly(self.per_report)} a report; a client has released at most"
-            f" {exactly(self.released)}, and at most {exactly(self.planned)} when all"
-            f" {self.planned_epochs} epochs are over. {meaning(self.released, 'a client')}"
+            f" {exactly(self.released)}, and at most {exactly(self.planned)} after"
+            f" {counted(self.planned_epochs, 'epoch')}. {meaning(self.released, 'a client')}"
             + (f" {self.shuffled.sentence}" if self.shuffled else "")
         )
 
