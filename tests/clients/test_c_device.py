@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.c_client import Runner, charge, policy_question
+from benchmarks.c_client import SANITIZED, Runner, charge, compiled, policy_question
 from benchmarks.differential import histories
 from fedsel import Recipe
 from fedsel.device import Policy
@@ -328,6 +328,14 @@ def test_a_residual_that_was_changed_is_noticed(runner):
     assert _asked(ask, 1, 1) == "LEDGER"
 
 
+def test_damaged_requests_and_ledgers_crash_nothing(program, tmp_path):
+    """A few thousand of them; test/fuzz.c takes any number."""
+    flags = SANITIZED if program.name == "sanitized" else []
+    fuzz = compiled(tmp_path / "fuzz", "-O1", *flags, main=("test/fuzz.c",))
+    done = subprocess.run([fuzz, "6000", "3"], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("6000 tries, no crash"), done.stderr[-4000:]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -378,7 +386,7 @@ def test_a_device_that_is_killed_keeps_what_it_has_answered(program, tmp_path):
             f"answer {BEGIN:x} {_task(1, begin + i)} {WEIGHTS} {UPDATE} seed:{number:x}"
             for i in range(60)
         ]
-        reports = _killed(program, [*policy, *asked], rng.uniform(0, 0.03))
+        reports = _killed(program, [*policy, *asked], rng.randint(2, 15), rng.uniform(0, 0.003))
         for i, parts in enumerate(reports[len(policy) :]):
             if len(parts) == 3 and parts[0] == "DONE":
                 told[begin + i] = parts[1]
@@ -394,17 +402,18 @@ def test_a_device_that_is_killed_keeps_what_it_has_answered(program, tmp_path):
     assert len(told) > 100
 
 
-def _killed(program, lines, seconds):
-    """The answers of a program that is killed a while after the first one, the last perhaps cut."""
+def _killed(program, lines, answers, seconds):
+    """The answers of a program that is killed a while after so many, the last perhaps cut."""
     pipe = subprocess.PIPE
     text = "".join(f"{line}\n" for line in lines).encode()
     with subprocess.Popen(
         [program], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0
     ) as process:
         process.stdin.write(text)
-        first = process.stdout.read(1)
+        told = b""
+        while told.count(b"\n") < answers:
+            told += process.stdout.read(1)
         time.sleep(seconds)
         process.kill()
-        rest = process.stdout.readall()
-    whole = (first + rest).decode().split("\n")[:-1]
-    return [line.split() for line in whole]
+        told += process.stdout.readall()
+    return [line.split() for line in told.decode().split("\n")[:-1]]

@@ -182,7 +182,7 @@ static bool enter_record(fs_books *books, const fs_record *record, const fedsel_
       return false;
     books->residual_bytes = fs_read32(b);
     books->known = (int64_t)fs_read64(b + 4);
-    return true;
+    return books->residual_bytes % 4 == 0;
   case 'L':
     books->limits_at = record->at;
     return true;
@@ -537,17 +537,20 @@ static bool write_residual(const fs_books *books, const fedsel_request *request,
   return store->flush(store->context, FEDSEL_RESIDUALS);
 }
 
-/* Erase a place; what was never written is erased. */
+/* Erase a place, up to the end of what was ever written. */
 static bool erase(const fs_books *books, uint32_t slot)
 {
   const fedsel_store *store = books->walk.store;
   static const uint8_t ZEROS[4] = {0, 0, 0, 0};
   uint8_t b[4];
   bool right = true;
-  const uint64_t begin_at = (uint64_t)slot * books->residual_bytes;
-  for (uint64_t at = begin_at; at < begin_at + books->residual_bytes; at += 4)
-    if (store->read(store->context, FEDSEL_RESIDUALS, at, b, 4) && memcmp(b, ZEROS, 4) != 0)
+  const uint64_t first = (uint64_t)slot * books->residual_bytes;
+  for (uint64_t at = first; at < first + books->residual_bytes; at += 4) {
+    if (!store->read(store->context, FEDSEL_RESIDUALS, at, b, 4))
+      break;
+    if (memcmp(b, ZEROS, 4) != 0)
       right = store->write(store->context, FEDSEL_RESIDUALS, at, ZEROS, 4) && right;
+  }
   return right;
 }
 
