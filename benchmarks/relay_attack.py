@@ -299,7 +299,7 @@ def relay_run(folder: Path, n_min: int) -> RelayedRun:
 
 def open_round(run: RelayedRun, number: int, n_min: int) -> None:
     shuffle = Shuffled(ShuffleRule(n_min), 0.5, "0a" * 32, "0b" * 32)
-    terms = Terms("", "", 1 << 30, CloseRule(reports=n_min), shuffle, 64)
+    terms = Terms("", "", 1 << 30, CloseRule(reports=n_min), shuffle, 64, 4.0)
     tag = number.to_bytes(32, "big")
     run.open(Passed(number, terms, tag, CachedBytes(b""), None, CachedBytes(b"")))
     run.read()
@@ -406,7 +406,7 @@ def two_relays(count: int, seed: int, bar: Bar) -> Counter[str]:
                         status, _ = ask(
                             service, f"/v1/rounds/{number}/shuffled/{part}", data, **headers
                         )
-                        if over:
+                        if over and part not in taken:
                             expected = 410
                         elif taken.setdefault(part, data) == data:
                             expected = 200
@@ -418,7 +418,7 @@ def two_relays(count: int, seed: int, bar: Bar) -> Counter[str]:
                             service, f"/v1/rounds/{number}/released/{said}", b"", **headers
                         )
                         right = said == 3 * len(taken) and said >= N_MIN
-                        expected = 200 if over or right else 409
+                        expected = 200 if right else 409
                         over = over or right
                     seen["broken"] += status != expected
                     seen[f"status {status}"] += 1

@@ -87,7 +87,8 @@ class Patience:
     fedsel.device._connection.Ended: the service does not answer: busy
     """
 
-    def __init__(self, seconds: float, pause: Pause = time.sleep) -> None:
+    def __init__(self, seconds: float, pause: Pause | None = None) -> None:
+        pause = time.sleep if pause is None else pause
         self._end, self._pause, self.failures = time.monotonic() + seconds, pause, 0
 
     @property
@@ -155,7 +156,7 @@ class Connection:
         ca: str | Path | None = None,
         patience: float = SECONDS,
         tell: Tell = len,
-        pause: Pause = time.sleep,
+        pause: Pause | None = None,
     ) -> None:
         self.url, self._patience, self._tell, self._pause = url, patience, tell, pause
         self._secure, self._host, self._port, self._base = check_address("url", url)

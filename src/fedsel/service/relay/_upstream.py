@@ -51,7 +51,7 @@ class Elsewhere(Exception):
 class Upstream:
     """A connection to the service of a relay. Every method may raise `Ended`: it did not answer."""
 
-    def __init__(self, config: RelayConfig, pause: Pause = time.sleep) -> None:
+    def __init__(self, config: RelayConfig, pause: Pause | None = None) -> None:
         self._config = config
         about: dict[str, Any] = {"ca": config.ca, "patience": _PATIENCE, "pause": pause}
         self._connection = Connection(config.service, **about)
