@@ -15,7 +15,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -145,7 +145,8 @@ def _running(task: Task, folder: Path, count: int) -> Iterator[_Parties]:
         relay = RelayConfig.of({**settings, "limits": {"per_address": 1e6}})
         with background(relay, Serving(str(at_relay), port=0)) as address:
             # Until it has a round: a device that waits for one would not see the end at once.
-            Connection(address, patience=_PATIENCE).ask("/readyz", SHORT)
+            with closing(Connection(address, patience=_PATIENCE)) as connection:
+                connection.ask("/readyz", SHORT)
             yield _Parties(service, address, [*invitations(relay, at_relay, count)], relay)
 
 
