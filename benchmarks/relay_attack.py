@@ -171,7 +171,7 @@ def altered(count: int, seed: int, bar: Bar) -> Counter[str]:
             tokens = invitations_of(config, folder / "a" / "relay")
             for i in range(count + 1):
                 kind = KINDS[i % len(KINDS)] if i < count else "unaltered"
-                front.changed = {}
+                front.changed, front.reports = {}, 0
                 if i < count:
                     front.changed = changed(kind, mine, other, own, evil, true, rng)
                 policy = Policy(
@@ -218,7 +218,8 @@ def changed(
     elif kind == "longer":
         parts[part] = data + rng.randbytes(rng.randrange(1, 9))
     elif kind == "swapped":
-        parts = {name: other[name] for name in rng.sample(PARTS, rng.randrange(1, len(PARTS)))}
+        differ = [name for name in PARTS if other[name] != mine[name]]  # both begin with zeros
+        parts = {name: other[name] for name in rng.sample(differ, rng.randrange(1, len(differ)))}
     elif kind == "aged":  # the service's own word, of another time
         age = rng.choice((-1, 1)) * rng.randrange(3700, 10**6)
         parts["signature"] = true.sign(int(time.time()) - age, **signs)
