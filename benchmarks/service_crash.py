@@ -28,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.service.crashing import TASK, Crowd, check_exactly_once, task_values
+from tests.service.crashing import TASK, Crowd, Message, check_exactly_once, task_values
 from tests.service.postgres import Cluster, installed
 from tests.service.support import ServiceProcess, wait_until
 from tests.service.test_crashes import workers_of
@@ -41,7 +41,7 @@ def ordeal(
 ) -> tuple[int, int]:
     """Kill so many times, look now and then; how many rounds and reports there were."""
     task, rng = task_values(ROUNDS, REPORTS), random.Random(0)
-    accepted: dict[tuple[int, int], bytes] = {}
+    sent: list[Message] = []
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "crash.toml"
         file.write_text(TASK.format(rounds=ROUNDS, reports=REPORTS))
@@ -61,8 +61,8 @@ def ordeal(
                     goal = len(crowd.accepted) + 20
                     wait_until(lambda: len(crowd.accepted) >= goal)  # noqa: B023
                 service.stop()
-            accepted |= crowd.accepted
-            rounds, reports = check_exactly_once(task, store, accepted)
+            sent += crowd.sent
+            rounds, reports = check_exactly_once(task, store, sent)
             print(f"{done} kills: {rounds:,} rounds, {reports:,} reports, each exactly once")
     return rounds, reports
 

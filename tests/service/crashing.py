@@ -5,12 +5,13 @@ import random
 import subprocess
 import threading
 import time
-from dataclasses import replace
+from collections import Counter, defaultdict
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fedsel import Reports
-from fedsel.server import Counts
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.service._store import open_store
 from fedsel.service.inviting import invitations_of
@@ -49,11 +50,22 @@ def children_of(pid):
 
 
 class Threads:
-    """Clients in threads, one for each of these arguments of ``live``, until the block ends."""
+    """Clients in threads, one for each of these arguments of ``live``, until the block ends.
+
+    What ends one of them before is raised then: nobody knows what became of what it has sent last.
+    """
 
     def __init__(self, live, lives):
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=live, args=one, daemon=True) for one in lives]
+        self._over, self._ended = threading.Event(), []
+        self._threads = [
+            threading.Thread(target=self._watched, args=(live, one), daemon=True) for one in lives
+        ]
+
+    def _watched(self, live, one):
+        try:
+            live(*one)
+        except BaseException as error:
+            self._ended.append(error)
 
     def __enter__(self):
         for thread in self._threads:
@@ -65,24 +77,47 @@ class Threads:
         for thread in self._threads:
             thread.join(120)
         assert not any(thread.is_alive() for thread in self._threads)
+        for error in self._ended:
+            raise error
+
+
+@dataclass
+class Message:
+    """What a client has sent, and each answer until it knew what became of it; None: no answer."""
+
+    client: str
+    number: int
+    round: int
+    rows: list
+    answers: list = field(default_factory=list)
+    accepted: bool = False
+
+    def __str__(self):
+        told = "; ".join(f"{seconds:.3f} {status} {data}" for seconds, status, data in self.answers)
+        rows = " ".join(row[8:].hex() for row in self.rows)
+        word = "accepted" if self.accepted else "not accepted"
+        return f"{self.client}, message {self.number}, {word}: {rows}: {told}"
 
 
 class Crowd(Threads):
-    """Clients in threads: each answers every round it sees, and sends until it is answered.
+    """Clients in threads: each answers the rounds it sees, and sends until it is answered.
 
-    Each is a ledger: what the service has said 200 to. Every third one is a gateway.
+    ``sent`` is their ledger: each message, and whether the service has said that it counts. Every
+    third one is a gateway. A connection to another worker may show a client the round before the
+    one that it has answered. A device refuses such a request, as fedsel's own do; a gateway has a
+    batch for it, and one more for the next round.
     """
 
     def __init__(self, task, store, address, clients, first=0):
         self._address = address
-        self.accepted, self.failures = {}, 0
+        self.sent, self.accepted, self.failures = [], [], 0
         new = invitations_of(task, store).invite
         kinds = ["gateway" if i % 3 == 2 else "device" for i in range(clients)]
         super().__init__(self._live, [(i, k, new(k)) for i, k in enumerate(kinds, first)])
 
     def _live(self, client, kind, token):
         rng, http_client = random.Random(client), Http(self._address())
-        answered, sent = None, 0
+        answered, sent = -1, 0
         while not self._over.is_set():
             status, data = ask(http_client, "GET", "/v1/rounds/open/request")
             if status == 410:
@@ -91,23 +126,28 @@ class Crowd(Threads):
                 request = Request.decode(data) if status == 200 else None
             except InvalidMessage:
                 request = None
-            if request is None or request.round == answered:
+            known = request is None or request.round == answered
+            if known or (kind == "device" and request.round < answered):
                 time.sleep(0.005)
                 continue
             rows = plain_reports(request, rng, 7 if kind == "gateway" else 1)
             sent += 1
             path = f"/v1/batches/{client}-{sent}" if kind == "gateway" else "/v1/reports"
             method = "PUT" if kind == "gateway" else "POST"
+            message = Message(f"{kind} {client}", sent, request.round, rows)
+            self.sent.append(message)
             while True:  # to the end, so that it is known what became of it
                 status, data = ask(http_client, method, path, b"".join(rows), token)
+                message.answers.append((time.monotonic(), status, data))
                 if status in (200, 410):
                     break
-                assert status in (None, 503), (status, data)
+                assert status in (None, 503), str(message)
                 self.failures += 1
                 time.sleep(0.01)
             if status == 200 and (kind == "device" or data["accepted"]):
-                assert kind == "device" or data["accepted"] == len(rows), data
-                self.accepted[request.round, client] = b"".join(rows)
+                assert kind == "device" or data["accepted"] == len(rows), str(message)
+                message.accepted = True
+                self.accepted.append(message)
             answered = request.round
         http_client.close()
 
@@ -136,36 +176,43 @@ def plain_reports(request, rng, count):
     ]
 
 
-def check_exactly_once(task, store_url, accepted):
+def check_exactly_once(task, store_url, sent):
     """Every report that was said to be accepted is in its round once, and there is no other one.
 
     And the checkpoint is what these reports give, round by round. How many rounds and reports.
     """
-    store = open_store(store_url, alone=False)
-    store.choose(task.name)
-    kept = Checkpoint.decode(store.checkpoint())
-    state = replace(task.begin, run=kept.run)
-    form = kept.recipe.build()
-    reports = 0
-    for number in range(kept.round + 1):
-        with store.closing() as transaction:
-            rows = b"".join(transaction.reports(number))
-        size = 16
-        found = sorted(rows[i : i + size] for i in range(0, len(rows), size))
-        mine = b"".join(data for (r, _), data in accepted.items() if r == number)
-        assert found == sorted(mine[i : i + size] for i in range(0, len(mine), size)), number
-        reports += len(found)
-        if number < kept.round:
-            totals = form.in_round(number).totals()
-            totals.add(request_format(state).decode_many(rows).reports)
-            record = kept.records[number]
-            assert record.accepted == totals.count == len(found)
-            counts = Counts(record.accepted, record.rejected, record.duplicate, record.late)
-            state = state.advanced(totals, counts)
-    store.close()
+    messages = defaultdict(list)
+    for message in sent:
+        messages[message.round].append(message)
+    with closing(open_store(store_url, alone=False)) as store:
+        store.choose(task.name)
+        kept = Checkpoint.decode(store.checkpoint())
+        state, reports = replace(task.begin, run=kept.run), 0
+        assert max(messages, default=0) <= kept.round
+        for number in range(kept.round + 1):
+            with store.closing() as transaction:
+                rows = b"".join(transaction.reports(number))
+            found = Counter(rows[i : i + 16] for i in range(0, len(rows), 16))
+            told = Counter(row for one in messages[number] if one.accepted for row in one.rows)
+            assert found == told, difference(number, kept.round, found, told, messages[number])
+            reports += found.total()
+            if number < kept.round:
+                totals = kept.recipe.build().in_round(number).totals()
+                totals.add(request_format(state).decode_many(rows).reports)
+                record = kept.records[number]
+                assert record.accepted == totals.count == found.total()
+                state = state.advanced(totals, record.counts)
     np.testing.assert_array_equal(state.state.weights, kept.state.weights)
     np.testing.assert_array_equal(state.state.average, kept.state.average)
     return kept.round, reports
+
+
+def difference(number, of, found, told, messages):
+    """Where a store and its clients disagree about a round, and all that clients sent for it."""
+    lines = [f"round {number}, while {of} is open"]
+    for word, reports in (("lost", told - found), ("not known to clients", found - told)):
+        lines += [f"{word}: {report[8:].hex()} × {n}" for report, n in sorted(reports.items())]
+    return "\n  ".join([*lines, *map(str, messages)])
 
 
 def request_format(state):

@@ -1,14 +1,17 @@
 """Stores in PostgreSQL: flushed, found again, and silent about passwords."""
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from fedsel.errors import InvalidArgument
 from fedsel.service._store import StoreUnavailable, open_store, shown
+from tests.service.support import wait_until
 from tests.service.test_store import row
 
 pytestmark = pytest.mark.xdist_group("processes")
+WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 
 @pytest.fixture
@@ -29,6 +32,34 @@ def test_a_commit_in_postgresql_is_flushed(postgres_url):
     opened = open_store(postgres_url)
     assert opened.execute("SHOW synchronous_commit").fetchone() == ("on",)
     opened.close()
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+def test_a_report_that_waited_for_the_end_of_a_round_is_not_added_to_it(postgres_url, isolation):
+    """It would be accepted and counted nowhere: whatever transactions see by default."""
+    import psycopg
+
+    with psycopg.connect(postgres_url, autocommit=True) as other:
+        name = other.info.dbname
+        other.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'")
+    with contextlib.ExitStack() as stack:
+        one, two = (open_store(postgres_url) for _ in range(2))
+        for store in (one, two):
+            stack.callback(store.close)
+            store.begin("a run", b"begun", 10.0)
+
+        def written():
+            with two.writing() as transaction:
+                return transaction.round, transaction.add(transaction.round, [row(1)])
+
+        thread = stack.enter_context(ThreadPoolExecutor(1))
+        with one.closing() as transaction:
+            found = thread.submit(written)
+            wait_until(lambda: one.execute(WAITING).fetchone())
+            transaction.advance(b"next", 20.0, False, None)
+        assert found.result() == (1, [None])
+        with one.closing() as transaction:
+            assert list(transaction.reports(0)) == []
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,8 @@ class PostgresStore(Store):
             self._kept = self._connect(autocommit=True)
             # Durable when we say so, whatever the server's own default.
             self._kept.execute("SET synchronous_commit = on")
+            # After a lock each statement sees what was committed before it: see `_locked`.
+            self._kept.execute("SET default_transaction_isolation = 'read committed'")
             self._kept.execute("SET search_path = fedsel")
         return self._kept
 
