@@ -76,7 +76,8 @@ def test_names_of_ones_own_are_listed_with_their_figures():
 
 def test_what_cannot_be_had_is_named_with_its_reason():
     done = run_here("solutions", "--dim", "1")
-    assert "Not possible here: PrivUnit (dim = 1: must be" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "Not possible here: BR (dim = 1: must be an integer in 2 … 65536), PrivUnit (" in said
     rows = listed("--dim", "1", "--json")
     assert "PrivUnit" not in rows
     assert "RJ" in rows

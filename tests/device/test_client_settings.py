@@ -44,7 +44,7 @@ def test_floating_point_settings_and_warning_filters_do_not_silence_a_device(
     for number, update in enumerate(UPDATES.values()):
         extreme = {"rho": 1e-30, "clip": 1e-30, "momentum": 1e30, "learning_rate": 1e30}
         for changes in ({}, extreme):
-            plan = complete(name, epsilon=2.0, dim=D, epochs=2, words=16, **changes)
+            plan = complete(name, epsilon=2.0, dim=D, epochs=2, words=16, k=1, **changes)
             run = bytes([number, bool(changes)]) * 8
             for epoch in range(2):
                 request = Request(run, epoch, epoch, plan).encode()

@@ -38,9 +38,9 @@ def moved(made, report, others=3):
 
 def pairs(made):
     """What each pair (slot, symbol) adds to the sum: (M, symbols, d), by decoding one of each."""
-    says = made.alphabet
+    says, nothing = made.alphabet, made.expand(made.totals().mean())
     alone = [
-        [made.decode(Reports([slot], [symbol])) for symbol in range(says.symbols)]
+        [made.decode(Reports([slot], [symbol])) - nothing for symbol in range(says.symbols)]
         for slot in range(says.slots)
     ]
     return np.array(alone)

@@ -14,7 +14,7 @@ import os
 import secrets
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,16 +152,34 @@ class Streams:
         clients: Iterable[int] | NDArray[np.integer],
         *purpose: int,
     ) -> None:
-        self.key = philox_key(seed, *purpose)
+        self._start(philox_key(seed, *purpose), epoch, np.asarray(clients))
+
+    @classmethod
+    def of_bits(cls, bits: Words, epoch: int = 0) -> Self:
+        """The streams of reports from their own bits (n, 2): `own_stream` for each.
+
+        >>> bits = fresh_seeds(2)
+        >>> many = Streams.of_bits(bits).below(np.full(2, 6), np.arange(2))
+        >>> [own_stream(one, 0).below(6) for one in bits] == many.tolist()
+        True
+        """
+        streams = cls.__new__(cls)
+        streams._start((bits[:, 0] & _MASK, bits[:, 0] >> _SHIFT), epoch, bits[:, 1])
+        return streams
+
+    def _start(self, key: tuple[Any, Any], epoch: int, clients: NDArray[np.integer]) -> None:
         self.epoch = check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
-        self.clients: Words = np.asarray(clients).astype(np.uint64)
-        self._position = np.zeros(len(self.clients), dtype=np.uint64)
+        self.clients: Words = clients.astype(np.uint64)
+        self._keys = [np.broadcast_to(np.asarray(k, np.uint64), len(clients)) for k in key]
+        self._position = np.zeros(len(clients), dtype=np.uint64)
 
     def next_words(self, which: NDArray[np.integer]) -> Words:
         """The next 64-bit word of each of the chosen clients."""
         position, client = self._position[which], self.clients[which]
         self._position[which] += _ONE
-        first, second = _block(self.key, self.epoch, client, position >> _ONE)
+        first, second = _block(
+            (self._keys[0][which], self._keys[1][which]), self.epoch, client, position >> _ONE
+        )
         return np.where(position & _ONE, second, first)
 
     def below(self, n: NDArray[np.integer], which: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -179,10 +197,10 @@ class Streams:
         return result
 
 
-def _block(key: tuple[int, int], epoch: int, client: Words, block: Words) -> tuple[Words, Words]:
+def _block(key: tuple[Any, Any], epoch: int, client: Words, block: Words) -> tuple[Words, Words]:
     """The two words of each (client, block) in an epoch."""
     shape = np.broadcast(client, block).shape
-    epochs, k0, k1 = (np.full(shape, x, np.uint64) for x in (epoch, *key))
+    epochs, k0, k1 = (np.broadcast_to(np.asarray(x, np.uint64), shape) for x in (epoch, *key))
     return philox(block, epochs, client & _MASK, client >> _SHIFT, k0, k1)
 
 

@@ -14,7 +14,7 @@ from fedsel.auto._numbers import (
     with_share,
 )
 from fedsel.auto._rounds import FAILURE, reachable_n_min, waiting_probability
-from fedsel.auto._run_plan import PublicRecords, RunPlan, plan_run
+from fedsel.auto._run_plan import PublicRecords, RunPlan, check_trains, plan_run
 
 __all__ = [
     "AGREEMENT",
@@ -25,6 +25,7 @@ __all__ = [
     "PublicFacts",
     "PublicRecords",
     "RunPlan",
+    "check_trains",
     "learning_rate",
     "model_of",
     "plan_run",

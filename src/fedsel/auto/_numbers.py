@@ -1,5 +1,6 @@
 """Every automatic choice, from public quantities only.
 
+- The blocks of BR are those of least error for ε and M (`fedsel.solutions.best_blocks`).
 - μ follows the paper's hyper-parameters-free rule. If it is 0, the flat solution replaces a
   two-stage one.
 - RJ uses 64 bases over all rounds of a run, and over the rounds of each preparing stage, so that
@@ -29,6 +30,7 @@ from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions import entry
+from fedsel.solutions._entries import blocks_of
 from fedsel.solutions._privacy import Budget, hyper_parameters_free
 from fedsel.solutions._registry import cleared_on_unregister
 from fedsel.solutions._rotated import MOST_CODEWORDS, rotations_for, width_for
@@ -148,6 +150,8 @@ def resolve_auto(recipe: Recipe, facts: PublicFacts) -> Recipe:
     ('FJ', 0.4, 2.75, 3.0)
     """
     recipe = replace(recipe, dim=facts.dim)
+    if entry(recipe.solution).answers:
+        return _resolve_blocks(recipe)
     if recipe.rho == AUTO:
         recipe = replace(recipe, rho=_radius(recipe, facts))
     if recipe.mu == AUTO:
@@ -166,6 +170,23 @@ def resolve_auto(recipe: Recipe, facts: PublicFacts) -> Recipe:
         left = 1 - (spread + centre) / recipe.epochs
         facts = replace(facts, rounds=max(1, round(left * facts.rounds)))
     return resolve_rate(recipe, recipe.build(), facts)
+
+
+def _resolve_blocks(recipe: Recipe) -> Recipe:
+    """The blocks of BR, by the numbers that give them; nothing else of a recipe matters to it."""
+    blocks = blocks_of(recipe)
+    return replace(
+        recipe,
+        k=blocks.taken,
+        words=blocks.points,
+        bases=None if blocks.points is None else blocks.classes,
+        learning_rate=1.0,
+        averaging=0.0,
+        rho=None,
+        mu=0.0,
+        spread=0.0,
+        centre=0.0,
+    )
 
 
 def resolve_rate(recipe: Recipe, solution: Solution, facts: PublicFacts) -> Recipe:

@@ -119,6 +119,7 @@ def plan_run(
     >>> run.recipe.rho, run.preparation.centre_rounds
     (0.4, 10)
     """
+    check_trains(asked)
     if records is not None:
         facts = records.add_to(facts)
         if not records.learnable:
@@ -144,6 +145,18 @@ def plan_run(
         known=records.means if network or facts.norm is not None else None,
     )
     return RunPlan(facts, recipe, solution, plan)
+
+
+def check_trains(asked: Recipe) -> None:
+    """Refuse a solution whose reports are answers to a question.
+
+    >>> check_trains(Recipe("BR", epsilon=1.0))
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: solution = 'BR': must be one that trains, such as FJ, ...
+    """
+    if entry(asked.solution).answers:
+        allowed = "one that trains, such as FJ, PS-PM or PM; this one asks a question: fedsel.ask"
+        raise InvalidArgument("solution", asked.solution, allowed)
 
 
 def plan_for(

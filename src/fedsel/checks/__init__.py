@@ -73,6 +73,7 @@ EXAMPLES: tuple[m.Mechanism, ...] = (
         m.SignedSampling(e, k, radius=r)
         for e, k, r in ((0.5, None, 2.0), (3.0, 1, None), (6.0, 1, 3.0))
     ),
+    *(m.Choice(m.PerturbedSampling(e, k)) for e, k in ((0.5, 0.3), (3.0, 1))),
     *(m.UnbiasedJoint(e, k, clip=c) for e, k, c in ((0.5, 0.3, 1.0), (3.0, 1, 2.0))),
 )
 """Instances of every mechanism of fedsel, on which the contract is tested."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite, check_kind, renamed
 from fedsel.mechanisms._base import Mechanism, ReportMechanism, Selection, Value
 from fedsel.mechanisms._certificate import Certificate, certify
+from fedsel.mechanisms._choice import Choice
 from fedsel.mechanisms._drawing import Entropy
 from fedsel.mechanisms._laws import RankLaw, SymbolLaw, Window
 from fedsel.mechanisms._one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
@@ -34,6 +35,7 @@ __all__ = [
     "SELECTIONS",
     "VALUES",
     "Certificate",
+    "Choice",
     "Duchi",
     "Entropy",
     "Exponential",

@@ -140,7 +140,7 @@ def report(
         if known(solution):
             return ReportKernel(solution, who.seed).reports(who.epoch, who.clients, rows)
         return _one_by_one(solution, everyone, who)
-    if solution.transform.bases > 1:  # each client has another
+    if solution.transform.bases > 1 or solution.transform.blocks is not None:
         return _one_by_one(solution, everyone, who)
     scores = np.nan_to_num(solution.transform.scores(everyone))
     values = np.stack([solution.transform.values(row) for row in everyone])

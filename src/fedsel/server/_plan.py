@@ -11,7 +11,15 @@ from typing import Any, final
 import numpy as np
 
 from fedsel._internal.settings import check_keys, check_omitted
-from fedsel.auto import Model, PublicFacts, PublicRecords, RunPlan, plan_run, resolve_auto
+from fedsel.auto import (
+    Model,
+    PublicFacts,
+    PublicRecords,
+    RunPlan,
+    check_trains,
+    plan_run,
+    resolve_auto,
+)
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation import FeatureScale, GivenPreparation, PublicMeans
 from fedsel.preparation._given import LARGEST_SENT, check_rows
@@ -67,6 +75,7 @@ class ServerPlan:
                 check_omitted("omitted unless norm is set", records_per_node=self.records_per_node)
             check_count("records_per_node", self.records_per_node)
         self._check_records()
+        check_trains(self.asked)
         # k and words need the model's size.
         small = replace(self.asked, k=1, words=None)
         recipe = check_sendable(

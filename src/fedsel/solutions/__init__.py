@@ -1,5 +1,6 @@
 """Solutions turn clients' updates into the server's mean: feedback, transform and mechanism."""
 
+from fedsel.solutions._blocks import Blocks, best_blocks
 from fedsel.solutions._entries import Entry
 from fedsel.solutions._privacy import Influence, Privacy
 from fedsel.solutions._registry import entries, entry, names, register, unregister
@@ -8,6 +9,7 @@ from fedsel.solutions._solution import Feedback, Solution
 from fedsel.solutions._transforms import Coordinates, Projection, RandomDirections, Transform
 
 __all__ = [
+    "Blocks",
     "Coordinates",
     "Entry",
     "Feedback",
@@ -18,6 +20,7 @@ __all__ = [
     "Rotated",
     "Solution",
     "Transform",
+    "best_blocks",
     "entries",
     "entry",
     "names",

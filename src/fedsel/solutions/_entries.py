@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 from fedsel.mechanisms import (
     SELECTIONS,
     VALUES,
+    Choice,
     Exponential,
     FlatPicks,
     FullGradient,
+    PerturbedSampling,
     ReportMechanism,
     Selection,
     SignedSampling,
@@ -27,6 +29,7 @@ from fedsel.mechanisms import (
 )
 from fedsel.mechanisms._two_stage import flat_picks
 from fedsel.solutions._baselines import UNCERTIFIED, PrivUnit, SignDS
+from fedsel.solutions._blocks import Blocks, best_blocks
 from fedsel.solutions._caps import raised_for
 from fedsel.solutions._fresh import fresh_for
 from fedsel.solutions._rotated import rotated
@@ -50,7 +53,7 @@ PERTURBING = {
     "OW": "values with the least worst-case variance",
 }
 """The value mechanisms; the first is the paper's usual one."""
-Family = Literal["plain", "flat", "two-stage", "one-symbol", "baseline", "own"]
+Family = Literal["plain", "flat", "two-stage", "one-symbol", "answer", "baseline", "own"]
 
 
 @final
@@ -87,6 +90,11 @@ class Entry:
     def public_matrix(self) -> bool:
         """Whether its projection or codebook is drawn from a public seed."""
         return "seed" in self.uses
+
+    @property
+    def answers(self) -> bool:
+        """Whether it reports which of M public answers a client has, and trains no model."""
+        return self.family == "answer"
 
     @property
     def projected(self) -> bool:
@@ -255,6 +263,27 @@ def _fresh(recipe: Recipe, epsilon: Fraction, dim: int) -> Transform:
     return fresh_for(epsilon, dim, recipe.seed)
 
 
+def blocks_of(recipe: Recipe) -> Blocks:
+    """The blocks of BR, by a recipe that gives M as ``dim``.
+
+    The best ones for ε if k is a share; else k is u of cyclotomic ones of e = ``bases`` and
+    v = ``words`` or, without bases, the size of all subsets.
+    """
+    answers, k = recipe.dim or 0, recipe.k
+    if isinstance(k, float):
+        return best_blocks(recipe.budget.per_epoch, answers)
+    if recipe.bases is None:
+        return Blocks(answers, k)
+    return Blocks(answers, k, recipe.words or 0, recipe.bases)  # type: ignore[arg-type]
+
+
+def _block_response(recipe: Recipe, epsilon: Fraction, dim: int) -> _Parts:  # noqa: ARG001
+    blocks = blocks_of(recipe)
+    mechanism = Choice(PerturbedSampling(epsilon, blocks.holding))
+    note = f"all of ε′ for one block of {blocks.block_size} of {blocks.answers:,} answers"
+    return _Parts(mechanism, note, blocks)
+
+
 def _priv_unit(*, hemisphere: bool) -> _Composition:
     def parts(recipe: Recipe, epsilon: Fraction, dim: int) -> _Parts:
         mechanism = PrivUnit(epsilon, dim, recipe.rho, hemisphere=hemisphere)  # type: ignore[arg-type]
@@ -326,6 +355,8 @@ def our_entries() -> Iterator[Entry]:
         for inside in (False, True):
             yield _two_stage(selecting, None, control=False, inside=inside)
     yield from _one_symbol_ones()
+    when = "To ask a question: which of M public answers each client has, as exactly as can be."
+    yield _entry("BR", "answer", _block_response, when, "k words bases")
     best = "To compare with the best report of a direction: for simulations alone."
     other = "To compare with: for simulations alone."
     facts = {"directions": True, "means": True}

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Self, TypeVar, final
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from fedsel.mechanisms._base import Codebook, Vector
 from fedsel.mechanisms._decimals import upper_sum
 from fedsel.mechanisms._reports import Adder
 from fedsel.solutions._privacy import Influence, influence_of
+
+if TYPE_CHECKING:
+    from fedsel.solutions._blocks import Blocks
 
 Doubles = NDArray[np.float64]
 Array = TypeVar("Array", NDArray[np.float32], NDArray[np.float64])
@@ -93,6 +96,11 @@ class Transform(ABC):
     def places(self) -> int:
         """The number of entries of a round's totals."""
         return self.slots
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """The design of its slots, if they are blocks of answers."""
+        return None
 
     @property
     def length(self) -> float:

@@ -48,6 +48,7 @@ from typing import Any, final
 from fedsel.errors import InvalidArgument, check_count, check_kind
 from fedsel.mechanisms._selection import Share, Top
 from fedsel.recipe import PRIVATE, Recipe
+from fedsel.solutions import entry
 from fedsel.wire._report import RUN_BYTES, ReportFormat
 
 MOST_TEXT_BYTES = {"purpose": 200, "recipient": 100}
@@ -184,6 +185,9 @@ def check_sendable(recipe: Recipe) -> Recipe:
     if max(epsilon.numerator, epsilon.denominator) >= _WORD:
         raise InvalidArgument("epsilon", epsilon, "a ratio of integers of 64 bits")
     recipe.require("learning_rate")
+    if entry(recipe.solution).answers and isinstance(recipe.k, float):
+        allowed = "a count: fedsel.resolve_auto chooses the blocks of answers"
+        raise InvalidArgument("k", recipe.k, allowed)
     solution = recipe.build()
     # Before anything of that size is made.
     if solution.transform.entries > MOST_PROJECTED:
