@@ -268,10 +268,10 @@ def watched(monkeypatch):
     reads, where = [], ["outside"]
     evaluated = clients.evaluated
 
-    def update(*given):
+    def update(*given, **more):
         where.append("within an update")
         try:
-            return evaluated(*given)
+            return evaluated(*given, **more)
         finally:
             where.pop()
 

@@ -7,8 +7,9 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,8 @@ from fedsel.device._storage import LedgerError
 from fedsel.device._transaction import LedgerTransaction
 from fedsel.errors import check_kind
 from fedsel.mechanisms import Entropy
+from fedsel.mechanisms._reports import Reports
+from fedsel.solutions import entry
 from fedsel.wire import (
     InvalidMessage,
     Request,
@@ -32,13 +35,15 @@ from fedsel.wire import (
 )
 
 Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike
-"""A client's update (its gradient): a function of the weights, or the vector itself."""
+"""A client's update (its gradient), or its answer: a function of the weights, or that itself."""
 FloatSettings = Mapping[str, Any]
 """What `numpy.geterr` says and `numpy.errstate` takes."""
 _LOG = logging.getLogger("fedsel.device")
 _DAY = 86_400
 _LARGEST = float(np.finfo(np.float32).max)
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_MOST_MEASURED = 1 << 24
+"""Entries of the weights that come with a question, at most."""
 
 
 @final
@@ -120,6 +125,11 @@ class Client:
         answered before gets the same bytes again, and costs nothing. Where the policy has a
         ``server_key`` the report is sealed for it, which gives other bytes each time.
 
+        A request for answers (BR) comes with any weights, those of the model that it measures, in
+        doubles; ``update`` is then the answer, an integer in 0 … M − 1. Who gives the same answer
+        again in a later epoch of a run sends the same report again, at no cost; so does a device
+        whose budget allows no other one, whatever its answer has become (docs/questions.md).
+
         A policy may ask for two more things: ``columns``, those of the owner's table that the
         update is made of, and ``signed``, the bytes of a `SignedRound` of request and weights.
 
@@ -182,7 +192,9 @@ class Client:
             raise Refused(Reason.NOT_ALLOWED)
         recipe = request.recipe
         # The weights first: whoever wants something of size d to be built must have sent as much.
-        model = _checked_weights(weights, int(recipe.dim or 0), self.policy.weight_bound)
+        answers = entry(recipe.solution).answers
+        size = None if answers else int(recipe.dim or 0)
+        model = _checked_weights(weights, size, self.policy.weight_bound)
         self._check_signed(signed, request.encode(), model)
         self._check_price(request)
         solution = recipe.build()
@@ -192,7 +204,7 @@ class Client:
         if earlier is not None:
             return earlier
         model.flags.writeable = False
-        gradient = evaluated(update, model, solution.dim, settings)
+        gradient = evaluated(update, model, solution.dim, settings, answers=answers)
         if solution.rate_inside:
             gradient = saturated(gradient, float(recipe.learning_rate))
         with self.ledger.transaction(write=True) as books:
@@ -267,9 +279,19 @@ class Client:
         if per_day is not None and books.reports_since(math.floor(now) - _DAY) >= per_day:
             raise Refused(Reason.TOO_OFTEN)
         time = self._time(books, now)
-        if not books.allows(self._limits(books), request.intent, request.recipe.charge, time):
-            raise Refused(Reason.EXHAUSTED)
-        return None
+        if self._affords(books, request, time) or self._last_answer(books, request) is not None:
+            return None
+        raise Refused(Reason.EXHAUSTED)
+
+    def _affords(self, books: LedgerTransaction, request: Request, time: int) -> bool:
+        """Whether all limits allow a new report."""
+        limits = self._limits(books)
+        return books.allows(limits, request.intent, request.recipe.charge, time)
+
+    def _last_answer(self, books: LedgerTransaction, request: Request) -> Entry | None:
+        """The latest answer to the same question, which may be given again."""
+        known = entry(request.recipe.solution).answers
+        return books.last_of(request.run) if known else None
 
     def _limits(self, books: LedgerTransaction) -> set[Limit]:
         """All limits in force: another process may have made the ledger's stricter since."""
@@ -299,36 +321,54 @@ class Client:
         if books.known_run(request.run) is None:
             books.open_run(request.run, KnownRun.of(request), self.policy.runs)
         before = books.residual(request.run, solution.dim)
+        time, form = self._time(books, now), request.format
+        last = self._last_answer(books, request)
+        again = last is not None and (
+            np.array_equal(gradient, before) or not self._affords(books, request, time)
+        )
         drawn_report, kept = solution.in_round(request.round).encode(
             gradient, before, self._entropy
         )
-        report = request.format.encode(request.round, drawn_report)
-        entry = Entry(
+        if last is not None and again:
+            drawn_report = cast(tuple[int, Reports], form.decode(last.report))[1]
+        elif entry(recipe.solution).answers:
+            kept = gradient
+        report = form.encode(request.round, drawn_report)
+        made = Entry(
             number=books.reports + 1,
             run=request.run,
             epoch=request.epoch,
             round=request.round,
-            time=self._time(books, now),
-            charge=recipe.charge,
+            time=time,
+            charge=Fraction(0) if again else recipe.charge,
             digest=digest,
             report=report,
         )
         reports_made = books.reports_in(request.run, request.epoch) + 1
-        last = request.epoch == recipe.epochs - 1 and reports_made >= self.policy.reports_per_epoch
-        needed = solution.accumulates and not last
-        books.record(entry, kept.astype(np.float32) if needed else None)
+        per_epoch = self.policy.reports_per_epoch
+        is_last = request.epoch == recipe.epochs - 1 and reports_made >= per_epoch
+        kept_for_later = solution.accumulates or entry(recipe.solution).answers
+        needed = kept_for_later and not is_last
+        books.record(made, kept.astype(np.float32) if needed else None)
         return report
 
 
-def _checked_weights(weights: Any, dim: int, bound: float) -> NDArray[np.floating]:
-    """A copy of the server's weights: d finite numbers within ±bound, or a refusal."""
+def _checked_weights(weights: Any, dim: int | None, bound: float) -> NDArray[np.floating]:
+    """A copy of the server's weights: d finite numbers within ±bound, or a refusal.
+
+    With ``dim`` None there may be any number of them, or none.
+    """
     if isinstance(weights, bytes | bytearray | memoryview):
-        kinds = {4 * dim: "<f4", 8 * dim: "<f8"}
         size = memoryview(weights).nbytes
+        if dim is None:
+            dim = min(size // 8, _MOST_MEASURED)
+        kinds = {4 * dim: "<f4", 8 * dim: "<f8"}
         array = np.frombuffer(weights, dtype=kinds[size]) if size in kinds else None
     else:
         # Only a true array: the server's objects get no say in how they are read.
         array = weights if type(weights) is np.ndarray else None
+        if dim is None and array is not None:
+            dim = min(array.size, _MOST_MEASURED)
     if array is None or array.shape != (dim,) or array.dtype.newbyteorder("=") not in _FLOATS:
         raise Refused(Reason.WEIGHTS)
     model = array.astype(array.dtype.newbyteorder("="), copy=True)
@@ -339,15 +379,23 @@ def _checked_weights(weights: Any, dim: int, bound: float) -> NDArray[np.floatin
 
 
 def evaluated(
-    update: Update, weights: NDArray[np.floating], dim: int, settings: FloatSettings
+    update: Update,
+    weights: NDArray[np.floating],
+    dim: int,
+    settings: FloatSettings,
+    *,
+    answers: bool = False,
 ) -> NDArray[np.float32]:
     """The update as d finite float32; zeros where there is none, because silence would tell.
 
     The update is the program's own code: it runs under the program's own floating-point settings.
+    With ``answers`` it is an integer, of which this is the unit vector.
     """
     try:
         with np.errstate(**settings):
             value: Any = update(weights) if callable(update) else update
+        if answers and isinstance(value, int | np.integer) and not isinstance(value, bool):
+            value = np.arange(dim) == value
         array = None if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
         fits = array is not None and array.shape == (dim,) and array.dtype.kind in "fiub"
         finite = saturated(np.asarray(array)) if fits else None
