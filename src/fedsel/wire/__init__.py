@@ -5,6 +5,7 @@ from fedsel.wire._contract import Announcement, CloseRule, Shuffled, ShuffleRule
 from fedsel.wire._dates import Date
 from fedsel.wire._model import Model
 from fedsel.wire._pipeline import RecordPipeline
+from fedsel.wire._question import Question
 from fedsel.wire._report import Batch, ReportFormat, Sealed, Sealing
 from fedsel.wire._request import (
     Intent,
@@ -28,6 +29,7 @@ __all__ = [
     "InvalidMessage",
     "Model",
     "Number",
+    "Question",
     "RecordPipeline",
     "ReportFormat",
     "Request",

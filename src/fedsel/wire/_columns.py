@@ -130,14 +130,27 @@ class Category:
 
     def encode(self, cells: Cells) -> NDArray[np.float64]:
         """The features (n, levels or one more) of n cells."""
-        codes = np.array(each(matcher(self.levels), cells), dtype=np.int64)
-        other = self.levels.index(OTHER) if OTHER in self.levels else -1
-        absent = other if self.missing is None else self.levels.index(self.missing)
-        known = np.where(codes == UNKNOWN, other, np.where(codes == ABSENT, absent, codes))
-        features: NDArray[Any] = known[:, None] == np.arange(len(self.levels))
+        codes = self._read(cells)
+        features: NDArray[Any] = self._counted_as(codes)[:, None] == np.arange(len(self.levels))
         if self.indicator:
             features = np.column_stack([features, codes == ABSENT])
         return features.astype(np.float64)
+
+    def codes(self, cells: Cells) -> NDArray[np.int64]:
+        """The number of the level that each cell counts as; −1 for none.
+
+        >>> Category(["cook", "other"]).codes(np.array(["nurse", "cook"], dtype=object)).tolist()
+        [1, 0]
+        """
+        return self._counted_as(self._read(cells))
+
+    def _read(self, cells: Cells) -> NDArray[np.int64]:
+        return np.array(each(matcher(self.levels), cells), dtype=np.int64)
+
+    def _counted_as(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        other = self.levels.index(OTHER) if OTHER in self.levels else -1
+        absent = other if self.missing is None else self.levels.index(self.missing)
+        return np.where(codes == UNKNOWN, other, np.where(codes == ABSENT, absent, codes))
 
     def to_dict(self) -> dict[str, Any]:
         """As `Number.to_dict`."""

@@ -177,6 +177,10 @@ class Schema:
             return Number().encode(rows.reshape(-1)).reshape(rows.shape)
         return np.hstack([column.encode(cells) for column, cells in self._cells(table, names)])
 
+    def cells(self, table: Any, names: Sequence[str] | None = None) -> list[NDArray[Any]]:
+        """The cells (n,) of each column as they are; see `encode`."""
+        return [cells for _, cells in self._cells(table, names)]
+
     def _cells(
         self, table: Any, names: Sequence[str] | None
     ) -> Iterator[tuple[Column, NDArray[Any]]]:
