@@ -194,8 +194,7 @@ class Question:
         """For a mean: the number (n,) of each record on [−1, 1]; NaN for none."""
         (column,), (cells,) = self._own.values(), self.columns.cells(table, names)
         value = _value(column, cells)
-        scaled: NDArray[np.float64] = 2 * value - column.low - column.high
-        return scaled / (column.high - column.low)
+        return np.asarray((2 * value - column.low - column.high) / (column.high - column.low))
 
     def number(self, scaled: float) -> float:
         """A number on [−1, 1] in the units of the column."""
