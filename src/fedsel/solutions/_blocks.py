@@ -343,10 +343,10 @@ def _indices(prime: int, classes: int) -> Integers:
 @lru_cache(maxsize=8)
 def _differences(prime: int, classes: int, taken: int) -> Integers:
     """The block of shift 0 in each basis, ascending: (e, k)."""
-    index = _indices(prime, classes)
-    bases = np.arange(classes)[:, None]
-    held = (index >= 0) & ((index - bases) % classes < taken)
-    rows = np.nonzero(held)[1].reshape(classes, -1)
+    # Zero has no index, −1, and comes first. All classes are of one size.
+    of_class = _indices(prime, classes).argsort(kind="stable")[1:].reshape(classes, -1)
+    held = (np.arange(classes)[:, None] + np.arange(taken)) % classes
+    rows = np.sort(of_class[held].reshape(classes, -1), axis=1)
     rows.flags.writeable = False
     return rows
 
