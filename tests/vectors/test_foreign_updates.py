@@ -5,7 +5,7 @@ import struct
 from fractions import Fraction
 from statistics import NormalDist
 
-from tests.vectors import foreign, foreign_public
+from tests.vectors import foreign, foreign_blocks, foreign_public
 from tests.vectors.support import cases
 
 LINEAR = {"squared": 2.0, "huber": 0.2}
@@ -58,6 +58,12 @@ def test_updates_are_made_finite():
     for case in of("saturated", "updates"):
         (values,) = rows([case["values_f64"]])
         found = foreign.saturated(values, case["factor"])
+        assert struct.pack(f"<{len(found)}f", *found).hex() == case["result_f32"]
+
+
+def test_an_answer_is_a_unit_vector():
+    for case in of("answered", "updates"):
+        found = [float(entry == int(case["answer"])) for entry in range(case["dim"])]
         assert struct.pack(f"<{len(found)}f", *found).hex() == case["result_f32"]
 
 
@@ -235,3 +241,19 @@ def test_steps_of_the_server():
             average = [a + share * (w - a) for a, w in zip(average, weights, strict=True)]
             close(weights, after, case["tolerance"])
             close(average, smooth, case["tolerance"])
+
+
+def test_shares_of_answers():
+    for case in of("shares", "server"):
+        recipe = case["recipe"]
+        blocks = foreign_blocks.Blocks(recipe)
+        epsilon = Fraction(recipe["epsilon"]) / recipe["epochs"]
+        weights, _ = foreign.threshold(epsilon, blocks.holding, blocks.size)
+        p = [one / sum(weights) for one in (min(weights), max(weights))]
+        slots = [
+            struct.unpack_from("<I", bytes.fromhex(report), 8)[0] for report in case["reports"]
+        ]
+        sums, unit, shares = foreign_blocks.shares(recipe, slots, p)
+        assert [str(count) for count in sums] == case["sums"]
+        close([unit], [case["unit"]], case["tolerance"])
+        close(shares, case["shares"], case["tolerance"])

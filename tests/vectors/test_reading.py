@@ -11,8 +11,11 @@ from fedsel import Client, Policy, Recipe, Reports, solution
 from fedsel._internal.models import LinearModel
 from fedsel._internal.random import Stream
 from fedsel.device import LinearRecords, Reason, Refused, Request
+from fedsel.device._client import evaluated
+from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
 from fedsel.server._step import ServerState, StepRule, step
+from fedsel.solutions import Blocks
 from fedsel.wire import (
     Intent,
     InvalidMessage,
@@ -21,6 +24,7 @@ from fedsel.wire import (
     Shuffled,
     SignedRound,
     UnknownVersion,
+    check_sendable,
 )
 from fedsel.wire._request import check_text
 from tests.vectors.support import cases
@@ -93,8 +97,8 @@ def test_requests():
     for case in cases("requests"):
         data = bytes.fromhex(case["request"])
         if "reason" in case:
-            with pytest.raises(InvalidMessage) as error:
-                Request.decode(data)
+            with pytest.raises((InvalidMessage, InvalidArgument)) as error:
+                check_sendable(Request.decode(data).recipe)
             unknown = isinstance(error.value, UnknownVersion)
             assert case["reason"] == ("VERSION" if unknown else "MALFORMED")
             continue
@@ -247,6 +251,12 @@ def test_ledgers(quick_path):
                 assert hashlib.sha256(message + kind + weights).hexdigest() == call["digest"]
 
 
+def test_answers():
+    for case in of("answered", "updates"):
+        found = evaluated(int(case["answer"]), np.zeros(3), case["dim"], {}, answers=True)
+        assert found.astype("<f4").tobytes().hex() == case["result_f32"]
+
+
 def test_gradients_and_places():
     for case in of("gradient", "updates"):
         model = LinearModel(case["loss"], case["reg"])
@@ -290,6 +300,27 @@ def test_rounds_of_the_server():
             state = step(state, rule, now, totals)
             close(state.weights, one["weights"], case["tolerance"])
             close(state.average, one["average"], case["tolerance"])
+
+
+def test_shares():
+    for case in of("shares", "server"):
+        recipe = recipe_of(case["recipe"])
+        made, form = recipe.build(), Request(bytes(range(16)), 0, 0, recipe).format
+        totals = made.totals()
+        for report in case["reports"]:
+            totals.add(Reports.of([form.decode(bytes.fromhex(report))[1]]))
+        assert [str(s) for s in totals.sums[0].tolist()] == case["sums"]
+        close(made.alphabet.units, np.array([case["unit"]]), case["tolerance"])
+        close(made.expand(totals.mean()), np.array(case["shares"]), case["tolerance"])
+        assert sum(case["shares"]) == pytest.approx(1) or case["recipe"]["words"]
+
+
+def test_blocks():
+    for case in of("blocks", "public"):
+        points = (case["words"], case["bases"]) if case["words"] else ()
+        blocks = Blocks(case["dim"], case["k"], *points)
+        held = np.sort(blocks.members(np.array(case["slots"])), axis=1)
+        assert held.tolist() == case["answers"]
 
 
 def test_what_rounds_that_prepare_teach():

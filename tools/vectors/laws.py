@@ -24,6 +24,7 @@ from fedsel.mechanisms._laws import RankLaw
 from fedsel.mechanisms._one_symbol import UNIT
 from fedsel.mechanisms._selection import Top
 from fedsel.mechanisms._two_stage import flat_picks
+from fedsel.solutions import Blocks
 from fedsel.solutions._caps import cap_share, codewords_for, mixings_for, raised_for
 from fedsel.solutions._privacy import Budget
 from fedsel.solutions._rotated import rotations_for, width_for
@@ -46,6 +47,16 @@ _NEAR_A_BOUND = (
 at which it raises 16 or 15 of them; and the largest width with three factors."""
 
 
+_DESIGNS = (
+    *((2, 1, None, 1), (6, 1, None, 1), (6, 2, None, 1), (6, 3, None, 1), (6, 5, None, 1)),
+    *((10, 4, None, 1), (128, 2, None, 1), (8192, 8191, None, 1), (65_536, 1, None, 1)),
+    *((2, 1, 3, 2), (3, 1, 3, 2), (6, 1, 7, 3), (6, 5, 7, 6), (7, 1, 7, 2), (16, 2, 17, 4)),
+    *((100, 2, 101, 5), (100, 1, 113, 8), (256, 1, 257, 4), (10_000, 1, 10_259, 46)),
+    *((65_536, 16, 65_537, 32_768), (65_536, 1, 131_071, 17)),
+)
+"""Blocks: M, k or u, v and e."""
+
+
 def cases() -> Iterator[Case]:
     """Every case."""
     yield from _exponentials()
@@ -53,6 +64,7 @@ def cases() -> Iterator[Case]:
     yield from _selections()
     yield from _values()
     yield from _one_symbol()
+    yield from _blocks()
 
 
 def _exponentials() -> Iterator[Case]:
@@ -210,3 +222,20 @@ def _one_symbol() -> Iterator[Case]:
         }
     for dim in (1, 5, 100, 5000):
         yield {"kind": "codewords", "dim": dim, "codewords": default_codewords(dim)}
+
+
+def _blocks() -> Iterator[Case]:
+    for dim, taken, points, classes in _DESIGNS:
+        blocks = Blocks(dim, taken, points, classes)
+        for epsilon in (Fraction(1, 10**9), Fraction(2), Fraction(500)):
+            yield {
+                "kind": "blocks",
+                "epsilon": rational(epsilon),
+                "dim": dim,
+                "k": taken,
+                "words": points,
+                "bases": None if points is None else classes,
+                "slots": blocks.size,
+                "top": blocks.holding,
+                **_rank_law(PerturbedSampling(epsilon, blocks.holding).law(blocks.size)),
+            }

@@ -38,6 +38,7 @@ def cases() -> Iterator[Case]:
         ReportFormat(_RUN, slots=100, symbols=411, bottom=True),
         ReportFormat(_RUN, slots=8, symbols=2, picks=3),
         ReportFormat(b"\xff" * 16, slots=1 << 32, symbols=2),
+        ReportFormat(_RUN, slots=21, symbols=1),
     ):
         for shows, data in _messages(form):
             yield _case(form, shows, data)

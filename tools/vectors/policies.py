@@ -13,7 +13,7 @@ from fedsel.recipe import Recipe
 from fedsel.wire import Intent, Request, check_sendable
 from tools.vectors.encoding import Case, rational
 from tools.vectors.reports import private_names
-from tools.vectors.requests import recipe
+from tools.vectors.requests import ANSWERS, recipe
 
 ABOUT = (
     "Charges of reports as fractions, requests that a policy allows (reason null) or refuses, and "
@@ -74,6 +74,9 @@ def _charges() -> Iterator[Case]:
         ("EXP-OW", {"epsilon": Fraction(1, 3), "epochs": 7}),
         ("PS-HM-C", {"mu": 0.99}),
         ("PM", {"epsilon": Fraction((1 << 64) - 1, (1 << 62) + 1)}),
+        *(("BR", dict(zip(("dim", "k", "words", "bases"), one, strict=True))) for one in ANSWERS),
+        ("BR", {"dim": 6, "k": 1, "epsilon": Fraction(500), "epochs": 1}),
+        ("BR", {"dim": 6, "k": 3, "epsilon": Fraction(1, 10**18)}),
     ]
     for name, changes in (*every, *special):
         made = recipe(name, **changes)
@@ -104,6 +107,7 @@ def _verdicts() -> Iterator[Case]:
     small = recipe(dim=6, k=2)
     price = small.charge
     hospital = Intent("Find better doses", "A hospital")
+    asking = {"solutions": ("BR",)}
     attempts: list[tuple[str, dict[str, Any], Recipe, Intent]] = [
         ("allowed", {}, small, nothing),
         ("another solution", {}, recipe("HM"), nothing),
@@ -145,6 +149,11 @@ def _verdicts() -> Iterator[Case]:
             recipe("FJ", dim=(1 << 22) + 1),
             nothing,
         ),
+        ("a question", asking, recipe("BR", dim=6, k=2), nothing),
+        ("a question of another size", asking, recipe("BR", dim=7, k=2), nothing),
+        ("a question that costs too much", asking, recipe("BR", dim=6, k=2, epochs=2), nothing),
+        ("a question without blocks", asking, recipe("BR", dim=6, k=0.1), nothing),
+        ("a question without blocks, of any cost", asking, recipe("BR", dim=6, k=6), nothing),
     ]
     for shows, changes, made, stated in attempts:
         given = {**DEFAULTS, **changes}

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedsel._internal.random import public_bits, public_key
+from fedsel.solutions import Blocks
 from fedsel.solutions._caps import raised_for
 from fedsel.solutions._fresh import fresh_for, key_of_round
 from fedsel.solutions._rotated import Rotated, hadamard
@@ -17,7 +18,7 @@ from tools.vectors.encoding import Case, f32, integers, word
 
 ABOUT = (
     "What both ends derive from public parameters: words of a seed and a purpose, signs of rotated "
-    "bases, transforms, and matrices of RC and …-RP."
+    "bases, transforms, matrices of RC and …-RP, and blocks of answers."
 )
 
 
@@ -28,6 +29,7 @@ def cases() -> Iterator[Case]:
     yield from _transforms()
     yield from _fresh_bases()
     yield from _matrices()
+    yield from _blocks()
 
 
 def _bits() -> Iterator[Case]:
@@ -145,4 +147,28 @@ def _matrices() -> Iterator[Case]:
             "seed": str(seed),
             "rows_f32": [f32(row) for row in projection.matrix],
             "tolerance": 1e-6,
+        }
+
+
+def _blocks() -> Iterator[Case]:
+    """The answers in the first blocks, some in the middle, and the last, of all bases."""
+    for dim, taken, points, classes in (
+        *((2, 1, None, 1), (6, 1, None, 1), (6, 2, None, 1), (6, 3, None, 1), (5, 4, None, 1)),
+        *((128, 2, None, 1), (16, 5, None, 1), (65_536, 1, None, 1)),
+        *((2, 1, 3, 2), (6, 1, 7, 2), (6, 1, 7, 3), (6, 2, 7, 3), (6, 5, 7, 6), (16, 2, 17, 4)),
+        *((20, 1, 41, 8), (100, 1, 191, 19), (65_536, 2, 65_537, 8192), (9, 3, 131_071, 13_107)),
+    ):
+        blocks = Blocks(dim, taken, points, classes)
+        every = blocks.size * blocks.bases
+        some = (0, 1, every // 3, every // 2, every - 2, every - 1)
+        slots = list(range(every)) if every <= 21 else sorted({*some, blocks.size - 1})
+        held = blocks.members(np.array(slots))
+        yield {
+            "kind": "blocks",
+            "dim": dim,
+            "k": taken,
+            "words": points,
+            "bases": None if points is None else classes,
+            "slots": slots,
+            "answers": [[int(answer) for answer in block] for block in np.sort(held, axis=1)],
         }

@@ -159,6 +159,7 @@ def scenarios() -> Iterator[Scenario]:
     yield from _fresh_bases()
     yield from _sizes()
     yield from _words()
+    yield from _answers()
 
 
 def _numbers(name: str) -> Iterator[Scenario]:
@@ -258,3 +259,56 @@ def _words() -> Iterator[Scenario]:
     yield Scenario("an ε that is no binary fraction", recipe, _updates(7, 9, 15))
     recipe = _recipe("PM", epsilon=Fraction((1 << 64) - 1, (1 << 62) + 1), dim=9)
     yield Scenario("an ε of 64 bits", recipe, _updates(2, 9, 16))
+
+
+def _answers() -> Iterator[Scenario]:
+    """BR: who has which answer, for each kind of blocks, and both ways to draw."""
+    for dim, k, points, classes, epsilon in (
+        (2, 1, None, None, "1"),
+        (6, 1, None, None, "4"),
+        (6, 3, None, None, "1/5"),
+        (10, 4, None, None, "1/2"),
+        (10, 4, None, None, "30"),
+        (20, 1, None, None, "8"),
+        (20, 19, None, None, "3"),
+        (40, 2, None, None, "8"),
+        (2, 1, 3, 2, "1"),
+        (7, 1, 7, 2, "1/5"),
+        (6, 1, 7, 3, "1"),
+        (6, 2, 7, 3, "20"),
+        (10, 3, 31, 10, "1"),
+        (10, 1, 41, 8, "2"),
+        (10, 1, 31, 30, "7"),
+        (2, 1, 131_071, 17, "2"),
+        (3, 3, 131_071, 13_107, "8"),
+        (5, 5, 65_537, 32_768, "250"),
+    ):
+        made = _recipe("BR", dim=dim, k=k, words=points, bases=classes, rho=None)
+        recipe = replace(made, epsilon=2 * Fraction(epsilon))
+        blocks = "subsets" if points is None else f"{classes} bases of {points} blocks"
+        label = f"{blocks}, k = {k}, ε of {epsilon} per report"
+        yield Scenario(label, recipe, [np.eye(dim)[0], np.eye(dim)[dim - 1]])
+    odd = {
+        "no entry above zero is no answer": [np.zeros(6), np.array([-1, -0.0, 0, -2, np.nan, 0])],
+        "of several largest entries the first": [np.array([0, 2.0, 1, 2, -3, 2]), np.ones(6)],
+        "entries that become alike": [
+            np.array([1.0, 1 + 2.0**-30, 0.5, 0, 0, 0]),
+            np.array([-np.inf, 3.5e38, 1e300, np.inf, np.nan, 0]),
+        ],
+        "tiny entries, and what becomes zero": [
+            np.array([0, 0, 1e-45, 0, 3e-45, 0]),
+            np.array([0, 7e-46, 0, 0, 0, 0]),
+        ],
+    }
+    for label, updates in odd.items():
+        yield Scenario(label, _recipe("BR"), updates)
+        yield Scenario(label, _recipe("BR", k=1, words=7, bases=3, epsilon=Fraction(16)), updates)
+    for k in (2, 5):
+        recipe = _recipe("BR", dim=3, k=1, words=31, bases=30, epsilon=Fraction(2 * k))
+        yield Scenario(f"no answer, ε of {k} per report", recipe, [np.zeros(3), -np.ones(3)])
+    tiny = replace(_recipe("BR"), epsilon=Fraction(1, 10**18))
+    yield Scenario("all weights are equal", tiny, _updates(2, 6, 21))
+    for changes in ({"k": 2}, {"k": 1, "words": 7, "bases": 3}):
+        updates = [np.eye(6)[answer] for answer in (0, 3, 5)]
+        recipe = _recipe("BR", epochs=3, epsilon=Fraction(3), **changes)
+        yield Scenario("words are rejected", recipe, updates, zeros=True)

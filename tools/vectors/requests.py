@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+from fedsel.errors import InvalidArgument
 from fedsel.recipe import Recipe
-from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion
+from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion, check_sendable
 from tools.vectors.encoding import Case, request_fields
 from tools.vectors.reports import private_names
 
@@ -39,6 +40,12 @@ _OFFSETS = {
 }
 """Where the fields of a recipe begin."""
 
+ANSWERS = (
+    *((2, 1, None, None), (128, 2, None, None), (8192, 8191, None, None), (65_536, 1, None, None)),
+    *((6, 1, 7, 3), (65_536, 16, 65_537, 32_768), (2, 1, 131_071, 21_845)),
+)
+"""M, k, v and e of BR, each as large as it may be."""
+
 
 def cases() -> Iterator[Case]:
     """Every case."""
@@ -51,10 +58,10 @@ def cases() -> Iterator[Case]:
 
 def _reason(data: bytes) -> str:
     try:
-        Request.decode(data)
+        check_sendable(Request.decode(data).recipe)
     except UnknownVersion:
         return "VERSION"
-    except InvalidMessage:
+    except (InvalidMessage, InvalidArgument):
         return "MALFORMED"
     raise AssertionError("a request that is meant to be bad is understood")
 
@@ -82,7 +89,8 @@ def recipe(name: str = "PS-PM", **changes: Any) -> Recipe:
 
 def _good() -> Iterator[tuple[str, Request]]:
     for name in private_names():
-        yield f"version 1: {name}", Request(_RUN, 2, 7, recipe(name))
+        changes = {"k": 2} if name == "BR" else {}
+        yield f"version 1: {name}", Request(_RUN, 2, 7, recipe(name, **changes))
     most = (1 << 32) - 1
     extremes = recipe("J", dim=1 << 32, epochs=most, k=1 << 32, seed=(1 << 64) - 1, rho=5e-324)
     yield "version 1: the largest numbers", Request(bytes(16), most - 1, most, extremes)
@@ -119,6 +127,9 @@ def _good() -> Iterator[tuple[str, Request]]:
         yield "version 3: what for, and for whom", Request(_RUN, 1, 2, recipe(), stated)
     stated = Intent("with bases, too", "Example Ltd")
     yield "version 3: with bases", Request(_RUN, 1, 2, recipe("RJ", bases=16), stated)
+    for dim, k, words, bases in ANSWERS:
+        blocks = check_sendable(recipe("BR", dim=dim, k=k, words=words, bases=bases))
+        yield f"BR with {dim:,} answers", Request(_RUN, 1, 2, blocks)
 
 
 def _bad() -> Iterator[tuple[str, bytes]]:
@@ -144,6 +155,7 @@ def _bad() -> Iterator[tuple[str, bytes]]:
     yield "epoch of the recipe's epochs", _with(good, 21, struct.pack("<I", 3))
     yield from _bad_recipes(good, based)
     yield from _bad_texts(stated)
+    yield from _bad_answers()
 
 
 def _with(data: bytes, at: int, part: bytes) -> bytes:
@@ -228,3 +240,35 @@ def _bad_texts(stated: bytes) -> Iterator[tuple[str, bytes]]:
         ("five marks on a letter", "q\u0323\u0324\u0325\u0326\u0327"),
     ):
         yield f"a purpose with {shows}", put(text.encode())
+
+
+def _bad_answers() -> Iterator[tuple[str, bytes]]:
+    """Bytes of requests whose blocks of answers no device can make."""
+    for shows, dim, k, words, bases in (
+        ("a share of the answers", 6, 0.5, None, None),
+        ("a share of the answers, all of them", 6, 1.0, 7, 3),
+        ("one answer", 1, 1, None, None),
+        ("blocks of all answers", 6, 6, None, None),
+        ("65,537 answers", 65_537, 1, None, None),
+        ("65,537 answers, and as many words", 65_537, 1, 65_537, 4),
+        ("2^32 answers, half of them in a block", 1 << 32, 1 << 31, None, None),
+        ("8,385 subsets", 130, 2, None, None),
+        ("8,385 subsets, large ones", 130, 128, None, None),
+        ("12,870 subsets", 16, 8, None, None),
+        ("fewer words than answers", 6, 1, 5, 2),
+        ("words that are no prime", 6, 1, 9, 2),
+        ("words that are even", 6, 1, 8, 7),
+        ("two words", 2, 1, 2, 1),
+        ("words of 131,101", 6, 1, 131_101, 2),
+        ("bases without words", 6, 1, None, 3),
+        ("bases of 1", 6, 1, 7, 1),
+        ("bases that do not divide", 6, 1, 7, 4),
+        ("bases as many as words", 6, 1, 7, 7),
+        ("k of all bases", 6, 3, 7, 3),
+        ("k above the bases", 6, 5, 7, 3),
+        ("more members than 2^20", 65_536, 17, 65_537, 32_768),
+        ("more slots than 2^32", 6, 1, 131_071, 65_535),
+        ("2^32 and 2^16 slots", 6, 1, 65_537, 65_536),
+    ):
+        made = recipe("BR", dim=dim, k=k, words=words, bases=bases)
+        yield f"BR with {shows}", Request(_RUN, 2, 7, made).encode()

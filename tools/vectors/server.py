@@ -19,7 +19,7 @@ from tools.vectors.updates import plan_fields, plans
 
 ABOUT = (
     "Reports of a round, their totals in integers, the mean update that they stand for, the step "
-    "of the weights and their average, and what rounds that prepare teach."
+    "of the weights and their average, what rounds that prepare teach, and the shares of answers."
 )
 CLOSE = 1e-9
 _RUN = bytes(range(16))
@@ -36,6 +36,7 @@ def cases() -> Iterator[Case]:
     yield _trained("PM", epsilon=Fraction(15), averaging=3.0)
     yield _trained("PS-PM-O", reg=0.1)
     yield from _learnt()
+    yield from _shares()
 
 
 def _recipe(name: str, **changes: Any) -> Recipe:
@@ -113,5 +114,34 @@ def _learnt() -> Iterator[Case]:
                 "mean": mean.tolist(),
                 "reports": 40_000,
                 "after": state.preparation.to_dict(),
+                "tolerance": CLOSE,
+            }
+
+
+def _shares() -> Iterator[Case]:
+    """What a server makes of answers; of none, too."""
+    for dim, k, words, bases in (
+        (2, 1, None, None),
+        (6, 2, None, None),
+        (6, 1, 7, 3),
+        (9, 3, 31, 10),
+    ):
+        recipe = _recipe("BR", dim=dim, k=k, words=words, bases=bases, rho=None)
+        solution, nothing = recipe.build(), np.zeros(dim, dtype=np.float32)
+        form = Request(_RUN, 0, 0, recipe).format
+        for clients in (0, 1, 20):
+            totals, messages = solution.totals(), []
+            for client in range(clients):
+                answer = np.eye(dim, dtype=np.float32)[client % 3 % dim]
+                report, _ = solution.encode(answer, nothing, stream(27, 0, client))
+                messages.append(form.encode(0, report).hex())
+                totals.add(Reports.of([report]))
+            yield {
+                "kind": "shares",
+                "recipe": recipe_fields(recipe),
+                "unit": float(solution.alphabet.units[0]),
+                "reports": messages,
+                "sums": integers(totals.sums[0]),
+                "shares": solution.expand(totals.mean()).tolist(),
                 "tolerance": CLOSE,
             }

@@ -71,6 +71,10 @@ def _saturations() -> Iterator[Case]:
             "update_f64": f64(given),
             "result_f32": f32(result),
         }
+    for answer in (0, 5, 6, -1, 1 << 32, (1 << 53) + 1, -(1 << 63), 10**30):
+        with quiet():
+            result = evaluated(answer, np.zeros(3), 6, {}, answers=True)
+        yield {"kind": "answered", "dim": 6, "answer": str(answer), "result_f32": f32(result)}
 
 
 def _scales() -> Iterator[Case]:
