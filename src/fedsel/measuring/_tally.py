@@ -7,7 +7,8 @@ Rules:
   answers (the projection onto the simplex; Wang et al. 2020 call it Norm-Sub).
 - The interval of a share holds every value that a score test does not reject: the count of blocks
   that hold the answer is a sum of coins whose probabilities are known, and so is its variance. The
-  test is corrected by half a count, so small counts are covered, too.
+  test is corrected by half a count, so small counts are covered, too: intervals of 95 % hold the
+  truth with 93.9 % at least, by enumeration (tests/measuring/test_tally.py).
 - What follows from several shares (an accuracy, a quantile) is linear in them or nearly so: its
   variance is that of the linear estimate, from the law of a report.
 
@@ -36,7 +37,6 @@ Shares = NDArray[np.float64]
 
 LEVEL = 0.95
 """The share of intervals that hold the truth."""
-_AT_ONCE = 1 << 20
 _STEP = 1e-6
 
 
@@ -140,14 +140,21 @@ class Tally:
 
     def intervals(self, level: float = LEVEL, *, population: bool = False) -> Shares:
         """The interval (M, 2) of each share; it holds the consistent one, too."""
-        z, (own, other), n = deviations(level), self.coins, max(1, self.count)
         counts = self.held[: self.blocks.dim].astype(np.float64)
-        ends = [
-            _limit(counts + side / 2, n, own, other, z, side, population=population)
-            for side in (-1, 1)
-        ]
-        low, high = np.minimum(ends[0], self.shares), np.maximum(ends[1], self.shares)
+        found = score_intervals(counts, self.count, self.coins, level, population=population)
+        low, high = np.minimum(found[:, 0], self.shares), np.maximum(found[:, 1], self.shares)
         return np.stack([low, high], axis=1)
+
+    def estimates(self, level: float = LEVEL, *, population: bool = False) -> list[Estimate]:
+        """The consistent share of each answer with its interval; the error is that of the raw."""
+        (own, other), shares = self.coins, self.shares
+        theta = other + shares * (own - other)
+        variance = theta * (1 - theta)
+        if not population:
+            variance = shares * own * (1 - own) + (1 - shares) * other * (1 - other)
+        errors = np.sqrt(variance / max(1, self.count)) / (own - other)
+        rows = zip(shares, *self.intervals(level, population=population).T, errors, strict=True)
+        return [Estimate(*map(float, row)) for row in rows]
 
     def linear(
         self,
@@ -159,8 +166,17 @@ class Tally:
     ) -> Estimate:
         """Σ weights·shares, unbiased, with its interval."""
         error = self.error_of(weights, population=population)
-        value, half = float(weights @ self.raw), self._half_a_report(weights)
-        return Estimate.around(value, error, level, bounds, half)
+        middle = weights.mean()
+        value = float(middle + (weights - middle) @ self.raw)
+        return Estimate.around(value, error, level, bounds, self._half_a_report(weights))
+
+    def together(
+        self, weights: Shares, level: float = LEVEL, *, population: bool = False
+    ) -> Estimate:
+        """The consistent share of all answers of weight 1, the others having weight 0."""
+        found = self.linear(weights, level, population=population, bounds=(0.0, 1.0))
+        value = min(1.0, float(weights @ self.shares))
+        return Estimate(value, min(found.low, value), max(found.high, value), found.error)
 
     def derived(
         self,
@@ -185,29 +201,41 @@ class Tally:
     def error_of(self, weights: Shares, *, population: bool = False) -> float:
         """The standard error of Σ weights·raw shares, given the consistent ones.
 
-        A report adds Y to n times the estimate, whose mean is the weight of the client's answer.
-        The variance is Σ f·E[Y² | x] less the squares of the means, each or together.
+        A report adds its unit times the weights in its block to n times the estimate, on average
+        the weight of the client's answer. The variance is Σ f·E[Y² | x] less the squares of the
+        means, each or together. Only differences of weights matter, as all shares sum to one.
         """
-        blocks, law = self.blocks, cast(Choice, self.solution.mechanism).selection.law
-        ranks = law(blocks.size)
-        # Only differences matter, as all shares sum to one: near zero they lose no digits.
+        blocks = self.blocks
+        law = cast(Choice, self.solution.mechanism).selection.law(blocks.size)
         centred = np.zeros(blocks.answers)
-        centred[: blocks.dim] = weights - self.shares @ weights
-        slots, at_once = blocks.size * blocks.bases, max(1, _AT_ONCE // blocks.block_size)
-        constant = centred.sum() * (1 - self.unit * blocks.block_size) / blocks.answers
-        squares, within = 0.0, np.zeros(blocks.answers)
-        for begin in range(0, slots, at_once):
-            members = blocks.members(np.arange(begin, min(slots, begin + at_once)))
-            added = (self.unit * centred[members].sum(axis=1) + constant) ** 2
-            squares += float(added.sum())
-            repeated = np.repeat(added, blocks.block_size)
-            within += np.bincount(members.ravel(), repeated, minlength=blocks.answers)
-        mean_squares = ranks.minimum * squares + (ranks.maximum - ranks.minimum) * within
-        mean_squares /= ranks.total * blocks.bases
-        power = float(self.shares @ mean_squares[: blocks.dim])
-        if not population:
-            power -= float(self.shares @ centred[: blocks.dim] ** 2)
+        centred[: blocks.dim] = weights - weights.mean()
+        squares, within = _squared_sums(blocks, centred)
+        expected = law.minimum * squares + (law.maximum - law.minimum) * within[: blocks.dim]
+        power = self.unit**2 * float(self.shares @ expected) / (law.total * blocks.bases)
+        mean = centred[: blocks.dim]
+        power -= float(self.shares @ mean) ** 2 if population else float(self.shares @ mean**2)
         return math.sqrt(max(0.0, power) / max(1, self.count))
+
+
+def _squared_sums(blocks: Blocks, weights: Shares) -> tuple[float, Shares]:
+    """The squares of the weights (v,) that each block holds, added up: all, and by answer (v,)."""
+    if blocks.points is None:
+        members = blocks.members(np.arange(blocks.size))
+        squares = weights[members].sum(axis=1) ** 2
+        repeated = np.repeat(squares, blocks.block_size)
+        within = np.bincount(members.ravel(), repeated, blocks.answers).astype(np.float64)
+        return float(squares.sum()), within
+    # The blocks of a basis are the shifts of one: their sums are a circular convolution.
+    total, within, held = 0.0, np.zeros(blocks.answers), np.empty(blocks.answers)
+    transformed = np.fft.rfft(weights)
+    for basis in range(blocks.bases):
+        held[:] = 0
+        held[blocks.members(np.array([basis * blocks.size]))] = 1
+        shifted = np.fft.rfft(held)
+        squares = np.fft.irfft(transformed * shifted.conj(), blocks.answers) ** 2
+        total += float(squares.sum())
+        within += np.fft.irfft(np.fft.rfft(squares) * shifted, blocks.answers)
+    return total, within
 
 
 def consistent(raw: Shares) -> Shares:
@@ -223,14 +251,32 @@ def consistent(raw: Shares) -> Shares:
     return shares
 
 
+def score_intervals(
+    counts: Shares, n: int, coins: tuple[float, float], level: float, *, population: bool = False
+) -> Shares:
+    """The interval (k, 2) of a share for each of k counts of blocks among n reports.
+
+    ``coins`` are those of `Tally.coins`.
+
+    >>> score_intervals(np.array([0.0, 100.0]), 100, (0.75, 0.25), 0.95).round(2).tolist()
+    [[0.0, 0.0], [1.0, 1.0]]
+    """
+    z = deviations(level)
+    if not n:
+        return np.tile([0.0, 1.0], (len(counts), 1))
+    ends = [_limit(counts + s / 2, n, coins, z, s, population=population) for s in (-1, 1)]
+    return np.stack(ends, axis=1)
+
+
 def _limit(
-    counts: Shares, n: int, own: float, other: float, z: float, side: int, *, population: bool
+    counts: Shares, n: int, coins: tuple[float, float], z: float, side: int, *, population: bool
 ) -> Shares:
     """The lowest (side −1) or highest share that a score test does not reject.
 
     It solves (count − n·θ)² = z²·variance, where θ = other + f·(own − other). The variance is
     n·θ(1 − θ) for a sample of people, and that of the coins for given clients.
     """
+    own, other = coins
     gain, excess = own - other, counts - n * other
     if population:  # in f: variance n·(b + s·f − gain²·f²)
         b, s, t = other * (1 - other), gain * (1 - 2 * other), gain**2
@@ -239,8 +285,10 @@ def _limit(
     first = n * n * gain**2 + z * z * n * t
     second = -2 * n * gain * excess - z * z * n * s
     third = excess**2 - z * z * n * b
-    root = second**2 - 4 * first * third
-    with np.errstate(invalid="ignore"):
-        limit = (-second + side * np.sqrt(root)) / (2 * first)
-    limit = np.where(root < 0, float(side > 0), limit)
-    return np.clip(limit, 0.0, 1.0)
+    root = np.sqrt(np.maximum(second**2 - 4 * first * third, 0.0))
+    limit = np.clip((-second + side * root) / (2 * first), 0.0, 1.0)
+    # A count beyond what it is without any such client, or with such clients alone, rejects none
+    # of the shares on that side: there the square has a root that is none of the test.
+    if side < 0:
+        return np.where(excess <= 0, 0.0, limit)
+    return np.where(excess >= n * gain, 1.0, limit)
