@@ -95,6 +95,8 @@ class Recipe:
     - ``spread``, ``centre``: the share of the rounds in which clients report on their records
       instead of gradients, so that the server learns their spread and centre
       (`fedsel.preparation`).
+    - ``measure`` is the share of the clients that report on the model instead of training it
+      (`fedsel.measuring`).
     - ``requested_solution`` is the one that was asked for, if another replaces it.
 
     >>> recipe = Recipe("ps-pm", epsilon=2.0, dim=100, epochs=5, mu=0.1)
@@ -147,6 +149,7 @@ class Recipe:
         ),
     ] = AUTO
     seed: Annotated[int, Parameter("Seed of public projections and codebooks.")] = 0
+    measure: float = 0.0
     requested_solution: str | None = None
     spread: Annotated[
         float | Auto,
@@ -182,6 +185,7 @@ class Recipe:
         for name in ("mu", "theta", "spread", "centre"):
             put(self, name, _share(name, getattr(self, name)))
         _check_preparing(self.spread, self.centre)
+        put(self, "measure", _share("measure", self.measure))
         put(self, "k", check_top(self.k))
         if self.dim is not None and self.k > self.dim:
             raise InvalidArgument("k", self.k, f"at most dim = {self.dim}")
@@ -263,7 +267,7 @@ class Recipe:
         """The part of the recipe that devices receive, without the server's own parameters."""
         plain = self.with_unused_zeroed
         plain = replace(plain, averaging=0.0, reg=0.0, theta=THETA, requested_solution=None)
-        return replace(plain, spread=0.0, centre=0.0)
+        return replace(plain, spread=0.0, centre=0.0, measure=0.0)
 
     @property
     def with_unused_zeroed(self) -> Recipe:
@@ -301,7 +305,7 @@ def _check_preparing(spread: float | Auto, centre: float | Auto) -> None:
 
 
 def _share(name: str, value: object) -> float | Auto:
-    if value == AUTO and name != "theta":
+    if value == AUTO and name not in ("theta", "measure"):
         return AUTO
     if not 0 <= check_finite(name, value) < 1:
         raise InvalidArgument(name, value, "in [0, 1)")

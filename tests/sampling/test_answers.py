@@ -19,11 +19,13 @@ def test_a_cohort_draws_what_devices_draw(answers, epsilon):
     made, who = solution("BR", epsilon=epsilon, dim=answers), np.arange(50)
     chosen = who * 7 % answers
     one_hot = np.eye(answers, dtype=np.float32)[chosen]
-    fast = report_answers(made, chosen, Streams(3, 1, who))
+    chosen[::7] = -1  # no answer: a vector without a positive entry
+    one_hot[::7] = 0
+    fast = report_answers(made, chosen, Streams(3, 1, who), missing=True)
     assert fast == report(made, one_hot, cohort(50, seed=3, epoch=1))
     assert fast == report(made, one_hot, cohort(50, seed=3, epoch=1), "batch")
     bits, nothing = fresh_seeds(50), np.zeros(answers, dtype=np.float32)
-    own = report_answers(made, chosen, Streams.of_bits(bits))
+    own = report_answers(made, chosen, Streams.of_bits(bits), missing=True)
     for i in who:
         assert made.encode(one_hot[i], nothing, own_stream(bits[i], 0))[0] == own.rows(i)
 

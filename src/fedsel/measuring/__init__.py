@@ -1,5 +1,23 @@
 """What answers say together: shares with intervals, and what follows from them."""
 
+from fedsel.measuring._model import (
+    Calibration,
+    Measured,
+    Measurement,
+    answer_recipe,
+    measurement,
+    measuring_clients,
+)
 from fedsel.measuring._tally import Estimate, Tally, consistent
 
-__all__ = ["Estimate", "Tally", "consistent"]
+__all__ = [
+    "Calibration",
+    "Estimate",
+    "Measured",
+    "Measurement",
+    "Tally",
+    "answer_recipe",
+    "consistent",
+    "measurement",
+    "measuring_clients",
+]

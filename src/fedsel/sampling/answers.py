@@ -18,16 +18,22 @@ from fedsel.mechanisms._reports import Reports
 from fedsel.solutions import Blocks, Solution
 
 Integers = NDArray[np.int64]
+NO_ANSWER = -1
 _AT_ONCE = 1 << 21
 """Members of blocks in memory at a time."""
 
 
 def report_answers(
-    solution: Solution, answers: ArrayLike, streams: Streams | None = None
+    solution: Solution,
+    answers: ArrayLike,
+    streams: Streams | None = None,
+    *,
+    missing: bool = False,
 ) -> Reports:
     """Report for each client on its answer, an integer in 0 … M − 1.
 
-    Without ``streams`` each report has bits of its own from the operating system.
+    Where an answer may be ``missing``, −1 stands for none: all blocks are alike. Without
+    ``streams`` each report has bits of its own from the operating system.
 
     >>> from fedsel import solution
     >>> report_answers(solution("BR", epsilon=1.0, dim=4), [0, 3, 3]).slot.shape
@@ -36,7 +42,7 @@ def report_answers(
     blocks = solution.transform.blocks
     if blocks is None:
         raise InvalidArgument("solution", solution.name, "BR, which reports answers")
-    who = checked_answers("answers", answers, blocks.dim)
+    who = checked_answers("answers", answers, blocks.dim, missing=missing)
     if streams is None:
         streams = Streams.of_bits(fresh_seeds(len(who)))
     everyone = np.arange(len(who))
@@ -49,13 +55,14 @@ def report_answers(
     return Reports(slots[:, None], np.zeros((len(who), 1), dtype=np.int64))
 
 
-def checked_answers(name: str, answers: ArrayLike, most: int) -> Integers:
-    """Return answers as integers; each must be in 0 … most − 1."""
+def checked_answers(name: str, answers: ArrayLike, most: int, *, missing: bool = False) -> Integers:
+    """Return answers as integers; each must be in 0 … most − 1, or −1 where it may be missing."""
     given = np.asarray(answers)
     if given.ndim != 1 or given.dtype.kind not in "iu":
         raise InvalidData(f"{name}: must be integers, one for each client")
-    if given.size and not 0 <= given.min() <= given.max() < most:
-        wrong = given[(given < 0) | (given >= most)][0]
+    least = NO_ANSWER if missing else 0
+    if given.size and not least <= given.min() <= given.max() < most:
+        wrong = given[(given < least) | (given >= most)][0]
         raise InvalidData(f"{name}: {wrong} is none of the answers 0 … {most - 1}")
     return given.astype(np.int64)
 
@@ -72,10 +79,13 @@ def _by_rejection(
         slots[todo] = slot
         if law.uniform:
             break
-        held = blocks.contain(slot, answers[todo], basis[todo])
-        # Which of the equally probable ranks it has decides nothing, but takes its words.
-        streams.below(np.where(held, blocks.holding, law.d - blocks.holding), todo)
-        todo = todo[~held & (level >= law.minimum)]
+        none = answers[todo] == NO_ANSWER
+        held = blocks.contain(slot, answers[todo], basis[todo]) & ~none
+        # Which of equal ranks it has decides nothing, unless all are equal.
+        tied = np.where(held, blocks.holding, law.d - blocks.holding)
+        rank = streams.below(np.where(none, law.d, tied), todo)
+        heavy = held | (none & (rank < blocks.holding))
+        todo = todo[~heavy & (level >= law.minimum)]
     return slots
 
 
@@ -86,7 +96,9 @@ def _by_rank(
     everyone = np.arange(len(answers))
     position = streams.below(np.full(len(answers), law.total), everyone)
     top = position < blocks.holding * law.maximum
-    pick = streams.below(np.where(top, blocks.holding, law.d - blocks.holding), everyone)
+    none = answers == NO_ANSWER
+    tied = np.where(top, blocks.holding, law.d - blocks.holding)
+    pick = streams.below(np.where(none, law.d, tied), everyone)
     slots = np.empty_like(answers)
     at_once = max(1, _AT_ONCE // blocks.holding)
     for begin in range(0, len(answers), at_once):
@@ -96,4 +108,4 @@ def _by_rank(
         passed = (mine - np.arange(blocks.holding) <= pick[some, None]).sum(axis=1)
         own = np.take_along_axis(mine, np.minimum(pick[some, None], blocks.holding - 1), 1)[:, 0]
         slots[some] = np.where(top[some], own, pick[some] + passed)
-    return slots
+    return np.where(none, pick, slots)

@@ -13,13 +13,15 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from fedsel.advising import warn_about_clients
 from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run
-from fedsel.data.partition import by_groups
+from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, check_positive
+from fedsel.measuring import Measured, Measurement, measuring_clients
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.preparation._plan import unlearnt
 from fedsel.recipe import AUTO
 from fedsel.simulation import Training
 from fedsel.simulation._account import spend
+from fedsel.simulation._measuring import measured, told_apart
 from fedsel.sklearn import _models, _parameters, _tables
 from fedsel.sklearn._fitting import Examples, Task, factors_of, seed_of_wave, train_wave
 from fedsel.sklearn._parameters import LinearParameters
@@ -101,7 +103,8 @@ class FederatedLinear(LinearParameters):
         if groups is not None:
             check_consistent_length(X, groups)
         clients = None if groups is None else by_groups(groups)
-        count = X.shape[0] if clients is None else clients.n
+        everyone = X.shape[0] if clients is None else clients.n
+        count = everyone - measuring_clients(self.measure, everyone)
         scale, seed = self._scale(X, first, rows), self._seed(first)
         fit, records = self._plan(X, count, scale, task, first, rows)
         solution, recipe, batch = fit.solution, fit.recipe, self._batch(count)
@@ -131,6 +134,7 @@ class FederatedLinear(LinearParameters):
             averaging=float(recipe.averaging),
             plan=fit.preparation,
         )
+        trains, measures = told_apart(np.arange(everyone), self.measure, training.fresh_order)
         past = [] if first else self.history_.rounds
         if tracking:
             run = training.run_of(type(self).__name__, count, recipe)
@@ -149,6 +153,7 @@ class FederatedLinear(LinearParameters):
             used,
             known,
             clients=clients,
+            members=trains,
             test=judges,
             start=start,
             tracking=tracking,
@@ -156,7 +161,7 @@ class FederatedLinear(LinearParameters):
         if not first:
             later = [replace(r, round=r.round + past[-1].round) for r in history.rounds]
             history = replace(history, rounds=[*past, *later])
-        self.seed_, self.n_waves_, self.n_clients_ = seed, waves, count
+        self.seed_, self.n_waves_, self.n_clients_ = seed, waves, everyone
         self.recipe_, self.solution_ = recipe, solution
         self.learning_rate_, self.batch_, self.spent_ = rate, batch, spent
         self.feature_range_ = np.stack([scale.low, scale.high])
@@ -178,8 +183,34 @@ class FederatedLinear(LinearParameters):
             fewest_reports=history.fewest_reports,
         )
         self._adopt(task.model(history.weights, RecordPipeline(scale, self.preparation_)))
+        self.measurement_ = self._measured(X, task, clients, measures, training)
         if self.verbose:
             print(self.privacy_, f"Spent in this process: ε = {spent:.6g} or more.", sep="\n")  # noqa: T201
+
+    def _measured(
+        self,
+        X: Any,
+        task: Task,
+        clients: Clients | None,
+        measures: NDArray[np.int64],
+        training: Training,
+    ) -> Measurement | None:
+        """What the clients that did not train say about the model, one record of each."""
+        if not len(measures):
+            return None
+        picked = np.random.default_rng(training.seed)
+
+        def answering(some: NDArray[np.int64]) -> tuple[Any, Any]:
+            rows = some
+            if clients is not None:
+                rows = np.array([picked.choice(clients.records(c)) for c in some.tolist()])
+            return self._model.margins_of(X[rows]), task.targets[rows].astype(np.float64)
+
+        classes = 0 if task.regression else max(2, task.columns)
+        epsilon = self.recipe_.epsilon or 0.0
+        asked = Measured.planned(classes, len(measures), epsilon, linear=not task.regression)
+        weights = self._model.weights
+        return measured(asked, answering, measures, weights, epsilon, seed=training.seed)
 
     def _plan(
         self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool, rows: Any = None

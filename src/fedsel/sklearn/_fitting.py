@@ -121,6 +121,7 @@ def train_wave(
     known: Preparation,
     *,
     clients: Clients | None = None,
+    members: NDArray[np.int64] | None = None,
     test: Examples | None = None,
     start: NDArray[np.float64] | None = None,
     tracking: Tracking | None = None,
@@ -128,7 +129,7 @@ def train_wave(
     """Train on one wave of clients with records X (n, d) on their public scale.
 
     Clients prepare their records as ``known`` says, or as the first rounds learn if there is a
-    plan.
+    plan. Without ``members`` all of them train.
     """
 
     def shown(rows: Any) -> Any:
@@ -140,7 +141,7 @@ def train_wave(
     )
     weights = np.zeros(training.solution.dim) if start is None else start
     judge = None if test is None else task.judge(replace(test, X=shown(test.X)), training.reg)
-    return Simulation(training, source, weights).play(judge=judge, tracking=tracking)
+    return Simulation(training, source, weights).play(members, judge, tracking=tracking)
 
 
 def factors_of(

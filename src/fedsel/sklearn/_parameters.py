@@ -23,6 +23,7 @@ from fedsel.errors import (
     check_finite,
     warn_user,
 )
+from fedsel.measuring import Measurement
 from fedsel.preparation import Preparation
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.simulation import History
@@ -34,7 +35,7 @@ from fedsel.wire import Model, Schema
 
 _RECIPE = (
     *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
-    *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
+    *("mu", "k", "clip", "momentum", "reg", "spread", "centre", "measure"),
 )
 
 
@@ -62,6 +63,7 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
     n_public_means_: int
     n_waves_: int
     preparation_: Preparation
+    measurement_: Measurement | None
     _model: Model
 
 
@@ -89,6 +91,7 @@ class LinearParameters(_Fitted):
     spread: float | Auto = AUTO
     centre: float | Auto = AUTO
     public_mean: Any = None
+    measure: float = 0.0
     weight_bound: float | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0

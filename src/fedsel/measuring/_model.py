@@ -1,0 +1,520 @@
+"""How good a model is on the people who trained it, from one report of each who was asked.
+
+A table of answers (`fedsel.wire.ModelQuestion`) gives everything at once: a metric is linear in its
+shares, or nearly so, and has the interval of that. Where several questions tell the same metric,
+each counts by its variance.
+
+What a bin hides is said by a rule: a score in a bin counts as the bin's middle. The outer bins
+reach as far beyond their edge as the bin next to them is wide, half of which is their middle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.display import upper_bound
+from fedsel.auto import PublicFacts, resolve_auto
+from fedsel.errors import InvalidArgument, check_finite
+from fedsel.measuring._tally import LEVEL, Estimate, Shares, Tally
+from fedsel.recipe import Recipe
+from fedsel.solutions import best_blocks
+from fedsel.wire._model_question import ModelQuestion
+
+Doubles = NDArray[np.float64]
+
+SPREAD = (0.02, 0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.58, 0.68, 0.8, 1.0)
+"""The edges of the first question, on both sides of 0: of a linear model's margin, over the norm of
+its weights (records have about norm 1, so no margin is larger)."""
+LOGITS = 12.0
+"""The same for log-odds of a network, over this."""
+OF_SPREAD = 0.25
+"""The share of the measuring clients that answer the first question."""
+RESIDUAL_EDGES = (0.05, 0.1, 0.2, 0.4)
+TARGET_EDGES = (-0.5, 0.0, 0.5)
+PRECISE, USEFUL = 0.01, 0.05
+"""The standard errors of the accuracy up to which "auto" asks for eight and for four bins."""
+
+
+def check_share(measure: object) -> float:
+    """Return the share of the clients that measure; 0 is none.
+
+    >>> check_share(1.5)
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: measure = 1.5: must be the share of the clients that measure ...
+    """
+    if isinstance(measure, bool) or not 0 <= check_finite("measure", measure) < 1:
+        allowed = "the share of the clients that measure the model, in [0, 1), such as 0.1"
+        raise InvalidArgument("measure", measure, allowed)
+    return float(measure)  # type: ignore[arg-type]
+
+
+def measuring_clients(measure: float, clients: int) -> int:
+    """How many of the clients measure: at least one, and one is left to train.
+
+    >>> measuring_clients(0.1, 1000), measuring_clients(0.1, 1), measuring_clients(0.0, 50)
+    (100, 0, 0)
+    """
+    return min(clients - 1, max(1, round(measure * clients))) if measure and clients > 1 else 0
+
+
+@final
+@dataclass(frozen=True)
+class Measured:
+    """What is asked about a model, one question after another, each of other clients.
+
+    ``classes`` is 0 for a regression. ``linear`` says that records have about norm 1, and margins
+    are compared with the norm of the weights. With ``spread`` the first question is about scores
+    alone: the bins of the others are then about equally full. Of more than two classes ``several``
+    says that both predictions and leads are asked for, else predictions alone.
+    """
+
+    classes: int
+    linear: bool
+    bins: int = 2
+    spread: bool = False
+    several: bool = True
+
+    @classmethod
+    def planned(
+        cls,
+        classes: int,
+        clients: int,
+        epsilon: Fraction | float,
+        *,
+        linear: bool,
+        rounds: int | None = None,
+    ) -> Measured:
+        """As many bins as so many reports at ε bear, by the accuracy's standard error.
+
+        In a run each of ``rounds`` asks one question, so some can ask no more than one.
+
+        >>> [Measured.planned(2, n, 1.0, linear=True).bins for n in (1_000, 5_000, 50_000)]
+        [2, 4, 8]
+        """
+        can = rounds is None or rounds >= 4
+        several = rounds is None or rounds >= 2
+        if classes == 0:
+            return cls(0, linear)
+        exact = Fraction(repr(epsilon)) if isinstance(epsilon, float) else epsilon
+        for bins, most in ((8, PRECISE), (4, USEFUL)):
+            cells = 2 * bins
+            each = clients * (1 - OF_SPREAD) * (1 if classes == 2 else 0.5)
+            # A sum over half of the cells, of which those that are counted vary together.
+            error = math.sqrt(cells / 4 * best_blocks(exact, cells).error(exact) / max(1.0, each))
+            if error <= most:
+                return cls(classes, linear, bins, can, several)
+        return cls(classes, linear, several=several)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Which share of the measuring clients answers each question."""
+        others = (0.6, 0.4) if self.classes > 2 and self.several else (1.0,)
+        first = (OF_SPREAD,) if self.spread else ()
+        return (*first, *((1 - sum(first)) * share for share in others))
+
+    def numbers(self, rounds: int) -> tuple[int, ...]:
+        """The number of the question that each of so many rounds asks; every one is asked.
+
+        >>> Measured(2, linear=True, bins=8, spread=True).numbers(5)
+        (0, 1, 1, 1, 1)
+        """
+        ends = np.cumsum(self.shares) * rounds
+        most = np.arange(1, len(ends) + 1)
+        ends = np.maximum(np.floor(ends + 0.5), most)
+        return tuple(int(np.searchsorted(ends[:-1], place, "right")) for place in range(rounds))
+
+    def question(self, number: int, weights: Doubles | None, spread: Tally | None) -> ModelQuestion:
+        """A question about a model with these weights, once the ``spread`` of scores is known."""
+        if self.classes == 0:
+            return ModelQuestion("residuals", 2, RESIDUAL_EDGES, TARGET_EDGES)
+        first = self._first(weights)
+        if self.spread and number == 0:
+            return ModelQuestion("spread", self.classes, first)
+        if self.classes == 2:
+            return ModelQuestion("scores", 2, self._edges(first, spread))
+        if number == int(self.spread):
+            return ModelQuestion("predictions", self.classes)
+        return ModelQuestion("confidence", self.classes, self._edges(first, spread))
+
+    def _first(self, weights: Doubles | None) -> tuple[float, ...]:
+        """The edges of the first question: a lead is never below 0."""
+        scale = LOGITS
+        if self.linear:
+            norm = 1.0 if weights is None else float(np.linalg.norm(weights))
+            scale = norm if norm > 0 and math.isfinite(norm) else 1.0
+        above = [scale * edge for edge in SPREAD]
+        below = [-edge for edge in reversed(above)]
+        return (*below, 0.0, *above) if self.classes == 2 else (*above,)
+
+    def _edges(self, first: tuple[float, ...], spread: Tally | None) -> tuple[float, ...]:
+        """The edges of B bins: quantiles of the spread, and for two classes 0, where it decides."""
+        scale, inner = first[-1], self.bins - 1 - (self.classes == 2)
+        wanted = np.arange(1, inner + 1) / (inner + 1)
+        if self.spread and spread is not None and spread.count:
+            found = quantiles_of(first, spread.shares, wanted)
+        else:
+            found = [scale * float(x) for x in (wanted - (self.classes == 2) / 2)]
+        return _apart(found, 1e-3 * scale, zero=self.classes == 2)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """M of each question, at most: it does not depend on what is learnt."""
+        return tuple(self._count(number) for number in range(len(self.shares)))
+
+    def _count(self, number: int) -> int:
+        return self.question(number, None, None).count
+
+
+def quantiles_of(edges: Sequence[float], shares: Shares, wanted: Doubles) -> list[float]:
+    """Where the distribution of a histogram reaches these shares, by straight lines.
+
+    >>> [round(x, 9) for x in quantiles_of((0.0, 1.0), np.array([0.0, 1.0, 0.0]), np.array([0.5]))]
+    [0.5]
+    """
+    inner = np.array(edges)
+    least = 0.0 if inner[0] > 0 else 2 * inner[0] - inner[1]
+    ends = np.concatenate([[least], inner, [2 * inner[-1] - inner[-2]]])
+    reached = np.concatenate([[0.0], np.cumsum(shares)]) + 1e-12 * np.arange(len(ends))
+    return [float(x) for x in np.interp(wanted, reached, ends)]
+
+
+def _apart(found: list[float], least: float, *, zero: bool) -> tuple[float, ...]:
+    """The edges, each at least so far from the next, and with 0 among them or all above it.
+
+    >>> _apart([0.0, 0.5, 0.5], 0.1, zero=True)
+    (0.0, 0.1, 0.5, 0.6)
+    """
+    above: list[float] = []
+    for edge in sorted(e for e in found if e >= 0 or not zero):
+        above.append(max(edge, (above[-1] if above else 0.0) + least))
+    below: list[float] = []
+    for edge in sorted((e for e in found if e < 0 and zero), reverse=True):
+        below.append(min(edge, (below[-1] if below else 0.0) - least))
+    return (*reversed(below), 0.0, *above) if zero else tuple(above)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """In one bin of scores: its middle, what the model says there, and how many are right."""
+
+    score: float
+    said: float
+    rate: Estimate
+    share: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What the reports say about a model; every number with its interval.
+
+    ``metrics`` by name; ``confusion`` (C, C) are shares of all people, rows are classes; ``shares``
+    of the classes; ``clients`` have reported, at ``epsilon`` each; ``tables`` are the consistent
+    shares of each question's answers.
+    """
+
+    clients: int
+    epsilon: float
+    metrics: dict[str, Estimate]
+    shares: tuple[Estimate, ...] = ()
+    confusion: Doubles | None = None
+    calibration: tuple[Calibration, ...] = ()
+    questions: tuple[ModelQuestion, ...] = ()
+    tables: tuple[Doubles, ...] = ()
+    level: float = LEVEL
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self.metrics[name]
+
+    @property
+    def sentence(self) -> str:
+        """The first metric for people, with n and ε."""
+        name, found = next(iter(self.metrics.items()))
+        numbers = (f"{x:.1%}" if self.shares else f"{x:.3f}" for x in vars(found).values())
+        value, low, high, _ = numbers
+        return (
+            f"{name.capitalize() if self.shares else name}: {value} ({low} to {high}), by"
+            f" {self.clients:,} clients who measured and did not train, at ε ="
+            f" {upper_bound(self.epsilon)} each."
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{name:>20} {estimate}" for name, estimate in self.metrics.items()]
+        return "\n".join([self.sentence, *lines])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The measurement for JSON."""
+        curve = [
+            {"score": c.score, "said": c.said, "rate": c.rate.as_dict(), "share": c.share}
+            for c in self.calibration
+        ]
+        return {
+            "clients": self.clients,
+            "epsilon": self.epsilon,
+            "level": self.level,
+            "sentence": self.sentence,
+            "metrics": {name: found.as_dict() for name, found in self.metrics.items()},
+            "shares": [share.as_dict() for share in self.shares],
+            "confusion": None if self.confusion is None else self.confusion.tolist(),
+            "calibration": curve,
+            "questions": [question.to_dict() for question in self.questions],
+            "tables": [table.tolist() for table in self.tables],
+        }
+
+
+def answer_recipe(answers: int, epsilon: Fraction | float, epochs: int = 1) -> Recipe:
+    """The recipe of a question with so many answers: the best blocks for ε.
+
+    >>> answer_recipe(16, 1.0).build().transform.block_size
+    4
+    """
+    asked = Recipe("BR", epsilon=epsilon, epochs=epochs, dim=answers)
+    return resolve_auto(asked, PublicFacts(answers, 1, epochs))
+
+
+def measurement(
+    questions: Sequence[ModelQuestion],
+    tallies: Sequence[Tally],
+    *,
+    epsilon: Fraction | float,
+    level: float = LEVEL,
+) -> Measurement | None:
+    """What the answers to some questions say about a model; None without any report."""
+    given = [(q, t) for q, t in zip(questions, tallies, strict=True) if t.count]
+    if not given:
+        return None
+    parts = [_PARTS[question.kind](_Table(question, tally, level)) for question, tally in given]
+    names = dict.fromkeys(name for part in parts for name in part.metrics)
+    found = {
+        name: _together([p.metrics[name] for p in parts if name in p.metrics], level)
+        for name in names
+    }
+    return Measurement(
+        clients=sum(tally.count for _, tally in given),
+        epsilon=float(epsilon),
+        metrics={name: found[name] for name in _ORDER if name in found},
+        shares=next((p.shares for p in parts if p.shares), ()),
+        confusion=next((p.confusion for p in parts if p.confusion is not None), None),
+        calibration=next((p.calibration for p in parts if p.calibration), ()),
+        questions=tuple(question for question, _ in given),
+        tables=tuple(tally.shares.reshape(question.shape) for question, tally in given),
+        level=level,
+    )
+
+
+_ORDER = (
+    *("accuracy", "balanced accuracy", "AUC", "log loss", "AUC of the lead"),
+    *("R²", "mean error", "root mean squared error"),
+)
+_ONE: tuple[float, float] = (0.0, 1.0)
+_FEW = 0.01
+
+
+def _together(estimates: list[Estimate], level: float) -> Estimate:
+    """The mean of independent estimates of one number, weighted by their variances."""
+    if len(estimates) == 1:
+        return estimates[0]
+    weights = np.array([1 / max(e.error, 1e-12) ** 2 for e in estimates])
+    value = float(weights @ [e.value for e in estimates] / weights.sum())
+    return Estimate.around(value, 1 / math.sqrt(weights.sum()), level, _ONE)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one table says."""
+
+    metrics: dict[str, Estimate]
+    shares: tuple[Estimate, ...] = ()
+    confusion: Doubles | None = None
+    calibration: tuple[Calibration, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A question with the shares of its answers, as a table (rows, columns)."""
+
+    question: ModelQuestion
+    tally: Tally
+    level: float
+
+    def sum_of(self, weights: Any, bounds: tuple[float, float] = _ONE) -> Estimate:
+        """Σ weights·shares, for weights of the table's shape."""
+        flat = np.broadcast_to(weights, self.question.shape).ravel().astype(np.float64)
+        return self.tally.linear(flat, self.level, population=True, bounds=bounds)
+
+    def told_by(
+        self, function: Callable[[Shares], float], bounds: tuple[float, float] = _ONE
+    ) -> Estimate:
+        """A smooth function of the table."""
+        shape = self.question.shape
+        return self.tally.derived(
+            lambda shares: function(shares.reshape(shape)),
+            self.level,
+            population=True,
+            bounds=bounds,
+        )
+
+    @property
+    def shares(self) -> Doubles:
+        return self.tally.shares.reshape(self.question.shape)
+
+    def marginals(self) -> tuple[Estimate, ...]:
+        """The share of each row."""
+        rows = np.arange(self.question.shape[0])[:, None]
+        return tuple(self.sum_of(rows == row) for row in range(self.question.shape[0]))
+
+
+def middles(edges: Sequence[float], *, least: float | None = None) -> Doubles:
+    """The middles of the bins; the outer ones reach as far as their neighbour is wide.
+
+    >>> middles((-1.0, 0.0, 2.0)).tolist(), middles((0.5, 1.0), least=0.0).tolist()
+    ([-1.5, -0.5, 1.0, 3.0], [0.25, 0.75, 1.25])
+    """
+    inner = np.array(edges, dtype=np.float64)
+    widths = np.diff(inner) if len(inner) > 1 else np.array([2 * max(abs(inner[0]), 0.1)])
+    first = inner[0] - widths[0] if least is None else least
+    ends = np.concatenate([[first], inner, [inner[-1] + widths[-1]]])
+    return np.asarray((ends[:-1] + ends[1:]) / 2)
+
+
+def _safe(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+def area(shares: Doubles) -> float:
+    """The area under the curve of two rows by bins of a score.
+
+    Within a bin the rate of the second row is taken to rise as it does from bin to bin. If it rises
+    by Δ within a bin that has the share m of all, pairs within it add m²·Δ/12 to what ties add.
+
+    >>> area(np.array([[0.5, 0.0], [0.0, 0.5]])), area(np.array([[0.25, 0.25], [0.25, 0.25]]))
+    (1.0, 0.5)
+    """
+    sizes = shares.sum(axis=0)
+    below = np.cumsum(shares[0]) - shares[0] / 2  # of two in one bin either may be first
+    within = 0.0
+    if len(sizes) > 2:
+        # A bin that is nearly empty has about the rate of all, so that nothing jumps.
+        rates = (shares[1] + _FEW * shares[1].sum()) / (sizes + _FEW)
+        within = float(np.maximum(np.gradient(rates), 0) @ sizes**2) / 12
+    pairs = float(shares[0].sum() * shares[1].sum())
+    return min(1.0, _safe(float(shares[1] @ below) + within, pairs))
+
+
+def _of_scores(table: _Table) -> _Part:
+    """Two classes by bins of the margin."""
+    edges = table.question.edges
+    scores = middles(edges)
+    positive = scores > 0
+    right = np.stack([~positive, positive])
+    losses = np.stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
+
+    def balanced(shares: Doubles) -> float:
+        rows = zip(shares, right, strict=True)
+        return float(np.mean([_safe(float(row @ hits), row.sum()) for row, hits in rows]))
+
+    metrics = {
+        "accuracy": table.sum_of(right),
+        "balanced accuracy": table.told_by(balanced),
+    }
+    curve: tuple[Calibration, ...] = ()
+    if len(edges) > 1:  # two bins say too little of these
+        metrics["AUC"] = table.told_by(area)
+        metrics["log loss"] = table.sum_of(losses, (0.0, math.inf))
+        curve = _curve(table, scores)
+    negatives, positives = (table.shares @ column for column in right)
+    confusion = np.stack([negatives, positives], axis=1)
+    return _Part(metrics, table.marginals(), confusion, curve)
+
+
+def _curve(table: _Table, scores: Doubles) -> tuple[Calibration, ...]:
+    """In each column: what a score says, and the share of the second row."""
+    said = 1 / (1 + np.exp(-scores))
+
+    def rate(place: int) -> Callable[[Shares], float]:
+        return lambda shares: _safe(float(shares[1, place]), float(shares[:, place].sum()))
+
+    return tuple(
+        Calibration(float(score), float(told), table.told_by(rate(place)), float(share))
+        for place, (score, told, share) in enumerate(
+            zip(scores, said, table.shares.sum(axis=0), strict=True)
+        )
+    )
+
+
+def _of_predictions(table: _Table) -> _Part:
+    """Each class by the class that the model predicts."""
+
+    def balanced(shares: Doubles) -> float:
+        return float(np.mean([_safe(row[c], row.sum()) for c, row in enumerate(shares)]))
+
+    metrics = {
+        "accuracy": table.sum_of(np.eye(table.question.classes)),
+        "balanced accuracy": table.told_by(balanced),
+    }
+    return _Part(metrics, table.marginals(), table.shares)
+
+
+def _of_confidence(table: _Table) -> _Part:
+    """Right or wrong by bins of the lead."""
+
+    leads = middles(table.question.edges, least=0.0)
+    metrics = {
+        "accuracy": table.sum_of(np.array([[0.0], [1.0]])),
+        "AUC of the lead": table.told_by(area),
+    }
+    return _Part(metrics, calibration=_curve(table, leads))
+
+
+def _of_residuals(table: _Table) -> _Part:
+    """Bins of the target by bins of its distance from the prediction, on [−1, 1]."""
+    off, targets = middles(table.question.edges, least=0.0), middles(table.question.targets)
+
+    def determined(shares: Doubles) -> float:
+        rows = shares.sum(axis=1)
+        spread = float(rows @ targets**2 - (rows @ targets) ** 2)
+        return 1 - _safe(float(shares.sum(axis=0) @ off**2), spread)
+
+    def typical(shares: Doubles) -> float:
+        return math.sqrt(max(0.0, float(shares.sum(axis=0) @ off**2)))
+
+    metrics = {
+        "R²": table.told_by(determined, (-math.inf, 1.0)),
+        "mean error": table.sum_of(off[None], (0.0, math.inf)),
+        "root mean squared error": table.told_by(typical, (0.0, math.inf)),
+    }
+    return _Part(metrics, calibration=_errors_by_target(table, off, targets))
+
+
+def _errors_by_target(table: _Table, off: Doubles, targets: Doubles) -> tuple[Calibration, ...]:
+    """The mean error in each bin of the target."""
+
+    def mean(row: int) -> Callable[[Shares], float]:
+        return lambda shares: _safe(float(shares[row] @ off), float(shares[row].sum()))
+
+    return tuple(
+        Calibration(
+            float(target),
+            float(target),
+            table.told_by(mean(row), (0.0, 2.0)),
+            float(table.shares[row].sum()),
+        )
+        for row, target in enumerate(targets)
+    )
+
+
+_PARTS: dict[str, Callable[[_Table], _Part]] = {
+    "scores": _of_scores,
+    "predictions": _of_predictions,
+    "confidence": _of_confidence,
+    "residuals": _of_residuals,
+    "spread": lambda table: _Part({}),  # noqa: ARG005
+}
