@@ -12,7 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from fedsel import Certificate, InvalidArgument, TwoStage, amplify, audit, certify, mechanism
+from fedsel import (
+    Certificate,
+    InvalidArgument,
+    Solution,
+    TwoStage,
+    amplify,
+    audit,
+    certify,
+    mechanism,
+    solution,
+)
 from fedsel.mechanisms import (
     ONE_SYMBOL,
     SELECTIONS,
@@ -24,6 +34,7 @@ from fedsel.mechanisms import (
     Value,
 )
 from fedsel.sampling import simulated
+from fedsel.solutions import best_blocks
 from reproduction.audit.shuffled import attack_shuffled, worst_attack
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -40,6 +51,10 @@ SHUFFLED_DIMENSION = 2
 SHUFFLED_DELTA = Fraction(1, 100)
 """A δ so large that an experiment sees events beyond it."""
 TOPS: tuple[float, ...] = (0.1, 0.3)
+ANSWERS = range(2, 1 + (1 << 16))
+"""How many answers a question of BR may have."""
+MOST_ANSWERS_TRIED = 4
+"""All answers are alike but for their names."""
 VALUE_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -47,11 +62,12 @@ VALUE_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 class Case:
     """One mechanism at one dimension; ``attack`` says whether it is also attacked by experiment.
 
-    ``reports`` is the number of shuffled reports, if they are shuffled.
+    ``reports`` is the number of shuffled reports, if they are shuffled. BR is a solution, as its
+    blocks are part of its law: ``d`` counts its answers, ``k`` those in a block.
     """
 
     name: str
-    mechanism: Mechanism
+    mechanism: Mechanism | Solution
     epsilon: float
     d: int | None = None
     k: int | None = None
@@ -153,8 +169,22 @@ def default_cases(
     for selection, value in itertools.product(("EXP", "PE", "PS"), VALUES):
         for d, epsilon in itertools.product(dimensions, two_stage_epsilons):
             add(f"{selection}-{value}", epsilon, d, tops[0], attack=d <= MOST_ATTACKED)
+    for d, epsilon in itertools.product(dimensions, epsilons):
+        if d in ANSWERS:
+            case = _question(d, epsilon)
+            cases[case.name, d, case.k, epsilon] = case
     small = itertools.product(SHUFFLED_NAMES, shuffled_epsilons, SHUFFLED_REPORTS)
     return [*cases.values(), *(_shuffled_case(*case) for case in small)]
+
+
+def _question(answers: int, epsilon: float) -> Case:
+    """BR with the blocks that it takes by itself."""
+    made = solution("BR", epsilon=epsilon, dim=answers)
+    blocks = best_blocks(Fraction(epsilon), answers)
+    name = "BR, subsets" if blocks.points is None else "BR, cyclotomic"
+    return Case(
+        name, made, float(made.claimed), answers, blocks.block_size, answers <= MOST_ATTACKED
+    )
 
 
 def _shuffled_case(name: str, epsilon: float, reports: int) -> Case:
@@ -195,9 +225,12 @@ def examine(case: Case, *, trials: int, seed: int) -> Row:
     if case.reports is not None:
         return _examine_shuffled(case, case.reports, trials=trials, seed=seed)
     certificate = certify(case.mechanism, case.d)
-    bound = None
+    bound, inputs, law = None, None, case.mechanism
+    if isinstance(law, Solution):
+        inputs, law = list(np.eye(MOST_ANSWERS_TRIED, law.dim)[: law.dim]), law.mechanism
     if case.attack:
-        bound = audit(case.mechanism, d=case.d, trials=trials, seed=seed).lower_bound
+        found = audit(case.mechanism, d=case.d, inputs=inputs, trials=trials, seed=seed)
+        bound = found.lower_bound
     theory, measured = (
         _variance(case.mechanism, case.d, trials, seed) if case.attack else (None, None)
     )
@@ -212,7 +245,7 @@ def examine(case: Case, *, trials: int, seed: int) -> Row:
         variance=theory,
         measured_variance=measured,
         holds=certificate.holds,
-        published=case.mechanism.published,
+        published=law.published,
     )
 
 
@@ -251,11 +284,11 @@ def _examine_shuffled(case: Case, reports: int, *, trials: int, seed: int) -> Ro
 
 
 def _variance(
-    target: Mechanism, d: int | None, trials: int, seed: int
+    target: Mechanism | Solution, d: int | None, trials: int, seed: int
 ) -> tuple[float | None, float | None]:
     """Variance of the decoded value at its worst input, in theory and measured."""
     who = simulated.cohort(trials, seed=seed, first=trials)
-    if isinstance(target, Selection | OneSymbol):
+    if isinstance(target, Selection | OneSymbol | Solution):
         return None, None
     if isinstance(target, Value):
         symbols = simulated.perturb(target, [target.worst_input], who)

@@ -8,7 +8,7 @@ from scipy.stats import binomtest, norm
 
 from fedsel import FlatPicks, InvalidArgument, TwoStage, audit, certify, solution
 from fedsel.auditing import candidate_inputs
-from fedsel.auditing._experiment import clopper_pearson
+from fedsel.auditing._experiment import clopper_pearson, own_sampler
 from fedsel.mechanisms import (
     Duchi,
     Exponential,
@@ -17,6 +17,7 @@ from fedsel.mechanisms import (
     Piecewise,
     PublishedPerturbedEncoding,
 )
+from fedsel.sampling import simulated
 
 TRIALS = 1_000_000
 
@@ -35,6 +36,7 @@ TRIALS = 1_000_000
         (solution("PS-Duchi", epsilon=1.5, dim=3, k=1, clip=0.3, momentum=0.5, epochs=2), None),
         (solution("J", epsilon=1.0, dim=3), None),
         (solution("FJ", epsilon=2.0, dim=4), None),
+        (solution("BR", epsilon=2.0, dim=4), None),
     ],
 )
 def test_sound_mechanisms_are_attacked_closely_but_not_refuted(mechanism, d):
@@ -158,6 +160,18 @@ def test_ps_with_data_dependent_k_is_caught():
     inputs = [v for v in candidate_inputs(6) if np.any(v)]
     finding = audit(sparse_ps, inputs=inputs, claimed=1.0, trials=30_000, pilot=5_000)
     assert finding.violated
+
+
+@pytest.mark.parametrize("vector", [(0.2, 0.7, 0.7, 0.1), (-1.0, 0.0, -1.0, 0.0)])
+@pytest.mark.parametrize("given", [{}, {"k": 1, "words": 5, "bases": 2}])
+def test_an_audit_of_answers_sees_the_reports_of_devices_and_what_they_hold(vector, given):
+    """Of clients with an answer, who report at once, and of clients without one."""
+    made = solution("BR", epsilon=1.0, dim=4, **given)
+    outputs = own_sampler(made)(np.array(vector), 50, 7, abs)
+    reports = simulated.report(made, [vector], simulated.cohort(50, seed=7))
+    np.testing.assert_array_equal(outputs[:, 0], reports.slot[:, 0])
+    members = made.transform.codewords(reports.slot[:, 0])
+    np.testing.assert_array_equal(outputs[:, 2:], members)
 
 
 def test_samples_of_an_audit_are_independent():

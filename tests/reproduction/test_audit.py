@@ -45,7 +45,7 @@ def test_audit_json_has_the_promised_keys_and_status(tmp_path):
     assert all(set(row) >= KEYS for row in rows)
     names = {row["mechanism"] for row in rows}
     assert {"EXP", "PE", "PS", "PE-published", "Uniform", "Duchi", "PM", "HM", "OW"} <= names
-    assert {"PS-PM", "EXP-HM", "PE-Duchi"} <= names
+    assert {"PS-PM", "EXP-HM", "PE-Duchi", "BR, subsets"} <= names
     for row in rows:
         assert row["lower_bound"] <= row["exact"]
         assert row["published"] or row["exact"] <= row["claimed"]
@@ -66,7 +66,7 @@ def test_audit_prints_a_table_with_the_published_pe():
     assert "published, true ε = 1.26" in text
     assert "J, 4 shuffled" in text
     assert "all ε are central ones at δ = 0.01" in text
-    assert "37 claims hold, 1 published ones exceed their ε, 0 fail." in text
+    assert "38 claims hold, 1 published ones exceed their ε, 0 fail." in text
 
 
 def test_a_narrow_terminal_gets_fewer_columns():
@@ -101,6 +101,18 @@ def test_audit_ends_with_status_1_if_a_claim_fails(monkeypatch):
     case = suite.Case("PE*", Boastful(1.0, 1), 1.0, d=10, k=1, attack=False)
     monkeypatch.setattr(suite, "default_cases", lambda **_: [case])
     assert json.loads(run("audit", "--json", status=1).stdout)[0]["holds"] is False
+
+
+@pytest.mark.parametrize(
+    ("answers", "name", "held"), [(2, "subsets", 1), (10, "subsets", 3), (100, "cyclotomic", 25)]
+)
+def test_questions_are_attacked_closely_with_the_blocks_that_they_take(answers, name, held):
+    cases = suite.default_cases(epsilons=(1.0,), dimensions=(1, answers, 70_000))
+    (case,) = (c for c in cases if c.name.startswith("BR"))
+    assert (case.name, case.d, case.k) == (f"BR, {name}", answers, held)
+    row = suite.examine(case, trials=100_000, seed=0)
+    assert row.verdict == "holds"
+    assert 0.85 < row.lower_bound <= row.exact <= row.claimed == 1
 
 
 @pytest.mark.slow

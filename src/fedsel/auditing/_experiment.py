@@ -30,6 +30,7 @@ from fedsel.errors import (
 from fedsel.mechanisms import Mechanism, ReportMechanism, Selection, Value
 from fedsel.mechanisms._reports import Reports
 from fedsel.sampling import simulated
+from fedsel.sampling.answers import report_answers
 from fedsel.solutions import Solution
 
 Vector = NDArray[np.float64]
@@ -286,12 +287,21 @@ def own_sampler(target: Mechanism | Solution) -> Sampler:
         if isinstance(target, Value):
             return simulated.perturb(target, vector, who)
         if isinstance(target, ReportMechanism | Solution):
-            reports = simulated.report(target, vector[None, :], who)
+            reports = _reported(target, vector, who)
             pairs = np.concatenate([reports.slot, reports.symbol], axis=1)
             return np.concatenate([pairs, *_directions(target, reports)], axis=1)
         raise InvalidArgument("target", target, "a solution, a mechanism or a callable")
 
     return sample
+
+
+def _reported(target: ReportMechanism | Solution, vector: Vector, who: simulated.Cohort) -> Reports:
+    """The reports of a cohort that holds one vector; those of BR at once, if it is an answer."""
+    held = vector.astype(np.float32)  # as a device does
+    if isinstance(target, Solution) and target.transform.blocks is not None and held.max() > 0:
+        answers = np.full(len(who.clients), held.argmax())
+        return report_answers(target, answers, who.streams())
+    return simulated.report(target, held[None, :], who)
 
 
 def _directions(target: ReportMechanism | Solution, reports: Reports) -> list[NDArray[np.int64]]:
@@ -305,7 +315,7 @@ def _directions(target: ReportMechanism | Solution, reports: Reports) -> list[ND
     adder = target.transform.adder
     _, steps = target.alphabet.steps(reports.symbol[:, 0])
     moved = np.empty((reports.clients, min(adder.places, _MOST_DIRECTIONS)), dtype=np.int64)
-    unit = int(target.transform.length) // 1000
+    unit = max(1, int(target.transform.length) // 1000)  # blocks are short: their entries are 0, 1
     at_once = max(1, _ENTRIES_AT_ONCE // adder.places)
     for first in range(0, reports.clients, at_once):
         some = slice(first, first + at_once)
