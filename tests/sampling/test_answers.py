@@ -7,7 +7,7 @@ import pytest
 
 from fedsel import InvalidArgument, InvalidData, solution
 from fedsel._internal.random import Streams, fresh_seeds, own_stream, stream
-from fedsel.sampling.answers import report_answers
+from fedsel.sampling.answers import report_answers, report_numbers
 from fedsel.sampling.simulated import cohort, report
 from fedsel.solutions._blocks import MOST_ANSWERS
 
@@ -60,3 +60,25 @@ def test_answers_that_are_none_are_refused(answers):
 def test_a_solution_that_trains_reports_no_answers():
     with pytest.raises(InvalidArgument, match="solution = 'FJ': must be BR"):
         report_answers(solution("FJ", epsilon=1.0, dim=4), [1])
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_a_cohort_reports_the_numbers_that_devices_would(epsilon):
+    made, numbers = solution("OW", epsilon=epsilon, dim=1), np.linspace(-1, 1, 50)
+    fast = report_numbers(made, numbers, Streams(3, 1, np.arange(50)))
+    assert fast == report(made, numbers[:, None], cohort(50, seed=3, epoch=1))
+    bits, nothing = fresh_seeds(50), np.zeros(1, dtype=np.float32)
+    own = report_numbers(made, numbers, Streams.of_bits(bits))
+    for i, row in enumerate(numbers.astype(np.float32)[:, None]):
+        assert made.encode(row, nothing, own_stream(bits[i], 0))[0] == own.rows(np.array(i))
+
+
+@pytest.mark.parametrize("numbers", [[], [np.nan], [np.inf], ["a"], [[0.5]]])
+def test_numbers_that_are_none_are_refused(numbers):
+    with pytest.raises(InvalidData, match="numbers: "):
+        report_numbers(solution("OW", epsilon=1.0, dim=1), numbers)
+
+
+def test_a_vector_is_no_number():
+    with pytest.raises(InvalidArgument, match="solution = 'OW': must be one of vectors of one"):
+        report_numbers(solution("OW", epsilon=1.0, dim=2), [0.5])

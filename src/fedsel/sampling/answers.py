@@ -1,4 +1,4 @@
-"""Simulate many clients that answer a question: BR for a whole cohort at once, with numpy.
+"""Simulate many clients that answer a question: a whole cohort at once, with numpy.
 
 The same words give the same reports as `fedsel.solutions.Solution.encode`, client by client.
 """
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsel._internal.random import Streams, fresh_seeds
-from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.errors import InvalidArgument, InvalidData, check_vectors
 from fedsel.mechanisms import Choice
 from fedsel.mechanisms._laws import RankLaw
 from fedsel.mechanisms._reports import Reports
+from fedsel.sampling._batch import Rows, draw_reports
 from fedsel.solutions import Blocks, Solution
 
 Integers = NDArray[np.int64]
@@ -109,3 +110,24 @@ def _by_rank(
         own = np.take_along_axis(mine, np.minimum(pick[some, None], blocks.holding - 1), 1)[:, 0]
         slots[some] = np.where(top[some], own, pick[some] + passed)
     return np.where(none, pick, slots)
+
+
+def report_numbers(
+    solution: Solution, numbers: ArrayLike, streams: Streams | None = None
+) -> Reports:
+    """Report for each client on its number in [−1, 1], by a solution of one entry, such as OW.
+
+    Without ``streams`` each report has bits of its own from the operating system.
+
+    >>> from fedsel import solution
+    >>> report_numbers(solution("OW", epsilon=1.0, dim=1), [0.5, -1.0]).symbol.shape
+    (2, 1)
+    """
+    if solution.dim != 1:
+        raise InvalidArgument("solution", solution.name, "one of vectors of one entry")
+    given = check_vectors("numbers", numbers, ndim=1)
+    rows = given.astype(np.float32)[:, None]  # as on devices
+    if streams is None:
+        streams = Streams.of_bits(fresh_seeds(len(rows)))
+    values = rows.astype(np.float64)
+    return draw_reports(solution.mechanism, Rows(rows, values, np.abs(given).tolist()), streams)
