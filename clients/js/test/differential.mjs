@@ -8,6 +8,7 @@ import { Refused } from "../src/device/refusal.js";
 import { evaluated, saturated } from "../src/device/updates.js";
 import { fromHex, toHex } from "../src/hash.js";
 import { Entropy } from "../src/random/entropy.js";
+import { isQuestion } from "../src/solutions/names.js";
 import { solutionOf } from "../src/solutions/solution.js";
 import { checkText } from "../src/wire/intent.js";
 import { decodeRequest, encodeReport, encodeRequest } from "../src/wire/request.js";
@@ -31,7 +32,7 @@ function wordsOf(seed) {
   };
 }
 
-async function answer({ request: bytes, update, residual, seed }) {
+async function answer({ request: bytes, update, answer: chosen, residual, seed }) {
   const request = decodeRequest(fromHex(bytes));
   if (typeof request === "string") return { refused: request };
   const { recipe, recipeBytes, run, round } = request;
@@ -42,7 +43,9 @@ async function answer({ request: bytes, update, residual, seed }) {
     if (!(error instanceof RangeError)) throw error;
     return { refused: "malformed" };
   }
-  let gradient = await evaluated(floats(update, 8), new Float64Array(recipe.dim), recipe.dim);
+  const given = update === null ? chosen : floats(update, 8);
+  const answers = isQuestion(recipe.solution);
+  let gradient = await evaluated(given, new Float64Array(recipe.dim), recipe.dim, answers);
   if (solution.rateInside) gradient = saturated(gradient, recipe.learningRate);
   const before = residual === null ? new Float32Array(recipe.dim) : floats(residual, 4);
   let used = 0;

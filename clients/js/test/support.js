@@ -7,7 +7,7 @@ export const POLICY = {
   dimensions: [3, 6],
 };
 
-/** The bytes of a request of version 1. */
+/** The bytes of a request of version 1, or of version 2 where it has bases. */
 export function requestOf({
   solution = "PS-PM",
   epsilon = [4n, 1n],
@@ -16,12 +16,15 @@ export function requestOf({
   epoch = 0,
   round = 0,
   run = 1,
+  k = 2,
+  words = 0,
+  bases = 0,
 } = {}) {
-  const bytes = new Uint8Array(150);
+  const bytes = new Uint8Array(bases ? 154 : 150);
   const view = new DataView(bytes.buffer);
   const ascii = (text, at) => [...text].forEach((c, i) => view.setUint8(at + i, c.charCodeAt(0)));
   ascii("FSRQ", 0);
-  view.setUint8(4, 1);
+  view.setUint8(4, bases ? 2 : 1);
   view.setUint8(5, run);
   view.setUint32(21, epoch, true);
   view.setUint32(25, round, true);
@@ -32,11 +35,13 @@ export function requestOf({
   view.setUint32(77, epochs, true);
   view.setFloat64(81, 0.1, true); // μ
   view.setUint8(89, 0);
-  view.setBigUint64(90, 2n, true); // k
+  view.setBigUint64(90, BigInt(k), true);
   view.setFloat64(98, 1, true); // clip
   view.setFloat64(114, 0.5, true); // ratio
   view.setFloat64(130, 1, true); // learning rate
   view.setFloat64(138, 1, true); // ρ
+  view.setUint32(146, words, true);
+  if (bases) view.setUint32(150, bases, true);
   return bytes;
 }
 

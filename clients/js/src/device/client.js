@@ -10,6 +10,7 @@
 import { InvalidArgument, own } from "../errors.js";
 import { fromHex, publicKeyOf, sha256, toHex } from "../hash.js";
 import { SYSTEM } from "../random/entropy.js";
+import { isQuestion } from "../solutions/names.js";
 import { solutionOf } from "../solutions/solution.js";
 import { canSeal, sealed } from "../sealing/sealing.js";
 import { checkText } from "../wire/intent.js";
@@ -109,6 +110,9 @@ export class Client {
    * answered before gets the same bytes again, and costs nothing; where the policy has a `server_key` they
    * are sealed for it, which gives other bytes each time.
    *
+   * A request for answers (BR) comes with any weights, those of the model that it measures, in doubles;
+   * `update` is then the answer, an integer in 0 … M − 1.
+   *
    * A policy may ask for two more things: `columns`, those of the owner's table that the update is made
    * of, and `signed`, the bytes of a signed round of request and weights.
    *
@@ -157,7 +161,9 @@ export class Client {
     if (this.#policy.forbidden(columns) !== null) throw new Refused("NOT_ALLOWED");
     const { recipe } = request;
     // The weights first: whoever wants something of size d to be built must have sent as much.
-    const { model, bytes, kind } = checkedWeights(weights, recipe.dim, this.#policy.weightBound);
+    const answers = isQuestion(recipe.solution);
+    const size = answers ? null : recipe.dim;
+    const { model, bytes, kind } = checkedWeights(weights, size, this.#policy.weightBound);
     await this.#checkSigned(signed, request.bytes, bytes);
     const solution = this.#affordable(request);
     const asked = toHex(sha256(request.bytes, new TextEncoder().encode(kind), bytes));
@@ -165,7 +171,7 @@ export class Client {
       return this.#earlier(books, request, solution, asked, seconds());
     });
     if (earlier !== null) return earlier;
-    let gradient = await evaluated(update, model, recipe.dim);
+    let gradient = await evaluated(update, model, recipe.dim, answers);
     if (solution.rateInside) gradient = saturated(gradient, recipe.learningRate);
     return this.#ledger.change((books) => {
       // Asked again: another tab or process may have answered in the meantime. The clock is read

@@ -68,6 +68,20 @@ function atom(number, size) {
   return { slots: [number % size], symbols: [number < size ? PLUS : MINUS] };
 }
 
+/** BR: the slot that a law over ranks chooses, and nothing else.
+ * @param {import("./laws.js").RankLaw} law
+ * @returns {Mechanism} */
+export function choice(law) {
+  const lossRatio = law.lossRatio();
+  if (lossRatio === null) throw new RangeError("not private");
+  return {
+    ...{ lossRatio, symbols: 1, picks: 1, abstains: false },
+    draw(scores, entropy) {
+      return { slots: [drawDimension(law, () => scores.all(), entropy)], symbols: [0] };
+    },
+  };
+}
+
 /** UJ: P[(j, s)] = (1 + (e^ε − 1)·max(0, s·v_j))/Z, the rest of the mass ⊥.
  * @param {Fraction} epsilon @param {number} size @param {number} k @param {number} clip
  * @returns {Mechanism} */

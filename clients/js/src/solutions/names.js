@@ -6,6 +6,7 @@ export const UNSCALED = "RS-";
 const PLAIN = ["NP", "NP-RS", "NP-K", "RS"];
 const SUFFIXES = ["", "-C", "-O", "-C-O"];
 const ONE_SYMBOL = ["J", "UJ", "RJ", "RC", "FJ"];
+const ANSWERING = ["BR"];
 const BASELINES = ["PrivUnit", "Duchi-L2", "SignDS"];
 
 /** Those that a certificate covers. */
@@ -13,6 +14,7 @@ export const PRIVATE = [
   ...PERTURBING.flatMap((value) => [value, `${value}-RP`, `${UNSCALED}${value}`]),
   ...SELECTING.flatMap((s) => PERTURBING.flatMap((v) => SUFFIXES.map((x) => `${s}-${v}${x}`))),
   ...ONE_SYMBOL,
+  ...ANSWERING,
 ];
 const REFUSED = [...PLAIN, ...SELECTING.flatMap((s) => [s, `${s}-O`]), ...BASELINES];
 const KNOWN = new Map([...PRIVATE, ...REFUSED].map((name) => [name.toLowerCase(), name]));
@@ -26,6 +28,11 @@ export function canonical(name) {
 /** @param {string} name */
 export function isPrivate(name) {
   return ARE_PRIVATE.has(name);
+}
+
+/** Whether a solution reports which of M public answers a client has. @param {string} name */
+export function isQuestion(name) {
+  return ANSWERING.includes(name);
 }
 
 /** The selection that a name of two stages begins with, the value that it tells, and its suffixes.

@@ -8,17 +8,25 @@
 import { exceedsExp, logUpper } from "../exact/exponential.js";
 import { Fraction } from "../exact/fraction.js";
 import { BOTTOM } from "../mechanisms/drawing.js";
-import { flatPicks, signedSampling, twoStage, unbiasedJoint } from "../mechanisms/reports.js";
+import {
+  choice,
+  flatPicks,
+  signedSampling,
+  twoStage,
+  unbiasedJoint,
+} from "../mechanisms/reports.js";
 import {
   countTop,
   exponential,
   perturbedEncoding,
   perturbedSampling,
   publishedPerturbedEncoding,
+  thresholdLaw,
 } from "../mechanisms/selection.js";
 import { symbolLaw } from "../mechanisms/value.js";
+import { blocksOf } from "./blocks.js";
 import { fresh, freshSizes } from "./fresh.js";
-import { PRIVATE, UNSCALED, isPrivate, stagesOf } from "./names.js";
+import { PRIVATE, UNSCALED, isPrivate, isQuestion, stagesOf } from "./names.js";
 import {
   coordinates,
   projection,
@@ -145,6 +153,11 @@ function compose(recipe) {
     const transform = name === "J" ? plain : sized(directions(name, recipe, epsilon));
     const mechanism = signedSampling(epsilon, transform.size, recipe.rho);
     return new Solution(recipe, transform, mechanism);
+  }
+  if (isQuestion(name)) {
+    const blocks = blocksOf(recipe);
+    const law = thresholdLaw(epsilon, blocks.holding, blocks.size);
+    return new Solution(recipe, sized(blocks), choice(law));
   }
   if (name === "FJ") {
     const { codewords, raised, factors } = freshSizes(epsilon, dim);

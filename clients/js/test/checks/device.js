@@ -269,6 +269,11 @@ export const updates = {
     const value = update ?? (() => Promise.reject(new Error("secret")));
     same(hexOf(await evaluated(value, new Float64Array(dim), dim)), result_f32);
   },
+  answered: async ({ dim, answer, result_f32 }) => {
+    for (const value of [BigInt(answer), Number(answer), () => Promise.resolve(Number(answer))]) {
+      same(hexOf(await evaluated(value, new Float64Array(3), dim, true)), result_f32);
+    }
+  },
   scale: ({ low, high, centre, factor, records_f64, rows_f32, tolerance }) => {
     const scale = new FeatureScale(low, high);
     same([...scale.centre], centre, "centre");

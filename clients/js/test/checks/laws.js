@@ -8,6 +8,7 @@ import * as selection from "../../src/mechanisms/selection.js";
 import { symbolLaw } from "../../src/mechanisms/value.js";
 import { PublicBits } from "../../src/random/philox.js";
 import { defaultCodewords, solutionOf } from "../../src/solutions/solution.js";
+import { blocksOf } from "../../src/solutions/blocks.js";
 import { fresh, freshSizes, mixingsFor } from "../../src/solutions/fresh.js";
 import {
   projection,
@@ -89,6 +90,11 @@ export const laws = {
   codewords: ({ dim, codewords }) => {
     same(defaultCodewords(dim), codewords);
   },
+  blocks: (one) => {
+    const blocks = blocksOf({ ...one, k: { count: one.k } });
+    same([blocks.size, blocks.holding], [one.slots, one.top], "sizes");
+    sameLaw(selection.thresholdLaw(exact(one.epsilon), one.top, one.slots), one);
+  },
 };
 
 const RECIPE = {
@@ -153,6 +159,20 @@ export const publics = {
     same(transform.bases, one.bases, "bases");
     const scores = transform.scores(floats(one.vector_f32, 4), one.round, one.basis);
     same(hexOf(scores), one.scores_f32, "scores");
+  },
+  blocks: ({ dim, k, words, bases, slots, answers }) => {
+    const blocks = blocksOf({ dim, k: { count: k }, words, bases });
+    const some = new Set([0, 1, dim - 1, ...answers.flat().filter((x) => x < dim)].slice(0, 60));
+    for (const answer of some) {
+      const vector = Float32Array.from({ length: dim }, (_, i) => Number(i === answer));
+      const held = new Map();
+      for (const [i, slot] of slots.entries()) {
+        const basis = Math.floor(slot / blocks.size);
+        if (!held.has(basis)) held.set(basis, blocks.scores(vector, 0, basis));
+        const wanted = Number(answers[i].includes(answer));
+        same(held.get(basis)[slot % blocks.size], wanted, `answer ${answer} in slot ${slot}`);
+      }
+    }
   },
   directions: (one) => sameRows(randomDirections(one.dim, one.codewords, BigInt(one.seed)), one),
   projection: (one) => sameRows(projection(one.dim, one.rows_f32.length, BigInt(one.seed)), one),
