@@ -55,7 +55,8 @@ typedef enum {
   FEDSEL_UJ,
   FEDSEL_RJ,
   FEDSEL_RC,
-  FEDSEL_FJ
+  FEDSEL_FJ,
+  FEDSEL_BR           /* a question: which of dim public answers */
 } fedsel_family;
 
 typedef struct {
@@ -147,6 +148,9 @@ fedsel_reason fedsel_report(const fedsel_plan *plan, const fedsel_request *reque
                             const double *update, float *residual, fedsel_entropy entropy,
                             uint8_t *report);
 
+/* The update of an answer to a question, an integer in 0 … dim − 1: any other is no answer. */
+void fedsel_set_answer(double *update, const fedsel_request *request, int64_t answer);
+
 /* ---- The owner's policy ---- */
 
 /* At most so much ε of the runs with these texts (NULL: any), ever (0 seconds) or in any interval of
@@ -210,7 +214,8 @@ typedef struct {
   fedsel_entropy entropy;
   /* Whole seconds since 1970, rounded down. */
   bool (*now)(void *context, int64_t *seconds);
-  /* Compute the update from weights of 4 or 8 bytes each; false where there is none: it is zeros. */
+  /* Compute the update from weights of 4 or 8 bytes each; false where there is none: it is zeros. A
+   * question (FEDSEL_BR) comes with any number of weights, of 8 bytes: see fedsel_set_answer. */
   bool (*update)(void *context, const fedsel_request *request, const uint8_t *weights,
                  size_t weight_bytes, double *update);
   void *context;

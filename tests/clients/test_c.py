@@ -3,6 +3,7 @@
 import decimal
 import itertools
 import json
+import math
 import random
 import re
 import runpy
@@ -158,6 +159,17 @@ def _codebook(ask, case):
         assert planned[2] == case["codewords"]
 
 
+def _design(case):
+    return case["dim"], case["k"], case["words"] or 0, case["bases"] or 0
+
+
+def _blocks(ask, case):
+    size, holding, _ = ask("blocks", *_design(case), 0, "0")
+    assert _numbers([size, holding]) == [case["slots"], case["top"]]
+    parts = ask("select", "PS", *ratio(case["epsilon"]), case["top"], case["slots"])
+    _same_law(parts, case, case["slots"])
+
+
 LAWS = {
     "exp_lower": _exp_lower,
     "log_upper": _log_upper,
@@ -170,6 +182,7 @@ LAWS = {
     "rotations": _rotations,
     "codewords": _codebook,
     "fresh": _fresh_sizes,
+    "blocks": _blocks,
 }
 
 
@@ -216,6 +229,14 @@ def _fresh_scores(ask, case):
     assert asked == [case["scores_f32"]]
 
 
+def _members(ask, case):
+    some = [0, 1, case["dim"] - 1, *(x for block in case["answers"] for x in block)]
+    asked = [x for x in dict.fromkeys(some) if x < case["dim"]][:60]
+    for slot, answers in zip(case["slots"], case["answers"], strict=True):
+        *_, held = ask("blocks", *_design(case), slot, ",".join(f"{x:x}" for x in asked))
+        assert held == "".join(f"{x in answers:d}" for x in asked)
+
+
 def _left_out(ask, case):
     """Matrices of normal numbers, which this client has not."""
 
@@ -226,6 +247,7 @@ PUBLIC = {
     "hadamard": _hadamard,
     "scores": _scores,
     "fresh": _fresh_scores,
+    "blocks": _members,
     "directions": _left_out,
     "projection": _left_out,
 }
@@ -272,6 +294,22 @@ def test_vectors_agree(runner, file):
     assert {case["kind"] for case in cases} == set(checks)
     for case in cases:
         checks[case["kind"]](runner.ask, case)
+
+
+@pytest.mark.parametrize(
+    "design", [(6, 1, 0, 0), (6, 3, 0, 0), (9, 8, 0, 0), (5, 2, 7, 3), (13, 5, 13, 6)], ids=str
+)
+def test_blocks_are_found_by_their_number(runner, design):
+    """What the draw by rank needs: of those that hold an answer, and of the others."""
+    dim, k, words, bases = design
+    size = math.comb(dim, k) if not bases else words
+    for basis in range(bases or 1):
+        for answer in range(dim):
+            asked = [basis * size + block for block in range(size)]
+            held = [runner.ask("blocks", *design, slot, answer)[2] == "1" for slot in asked]
+            for holding in (False, True):
+                found = _numbers(runner.ask("block_at", *design, basis, answer, int(holding)))
+                assert found == [block for block in range(size) if held[block] == holding]
 
 
 # ---- Requests, charges and reports ----

@@ -144,10 +144,12 @@ static fedsel_reason judge(answer *a)
 
 static void digest(answer *a, const uint8_t *bytes, size_t count)
 {
+  const bool singles =
+      a->request.solution.family != FEDSEL_BR && a->weight_bytes == 4 * a->request.dim;
   fs_sha256 hash;
   fs_sha256_begin(&hash);
   fs_sha256_add(&hash, bytes, count);
-  fs_sha256_add(&hash, a->weight_bytes == 4 * a->request.dim ? "<f4" : "<f8", 3);
+  fs_sha256_add(&hash, singles ? "<f4" : "<f8", 3);
   fs_sha256_add(&hash, a->weights, a->weight_bytes);
   fs_sha256_end(&hash, a->digest);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "draws.h"
+#include "blocks.h"
 #include "policy.h"
 #include "public.h"
 
@@ -17,6 +17,7 @@
 typedef struct {
   fs_ranks ranks;
   fs_symbols symbols;
+  fs_blocks blocks;
   uint64_t size, bases, width; /* slots of a basis, bases, scores of a block */
   uint64_t capacity;           /* singles at `scores` */
   float *values, *scores;
@@ -150,6 +151,21 @@ static bool one_symbol(law_of *law, fs_real *loss, const fedsel_request *request
   return true;
 }
 
+static bool answers(law_of *law, fs_real *loss, const fedsel_request *request,
+                    const fs_ratio *budget)
+{
+  if (!fs_blocks_of(&law->blocks, request))
+    return false;
+  law->size = law->blocks.size;
+  law->bases = law->blocks.classes > 0 ? law->blocks.classes : 1;
+  if (law->size > MOST_SLOTS / law->bases)
+    return false;
+  if (!fs_threshold(&law->ranks, budget, law->blocks.holding, law->size))
+    return false;
+  fs_ranks_loss(loss, &law->ranks);
+  return true;
+}
+
 /* ---- The charge ---- */
 
 static void reduce(uint64_t *a, uint64_t *b)
@@ -244,6 +260,8 @@ static void describe(fedsel_plan *plan, const law_of *law, const fedsel_request 
 {
   plan->slots = law->bases * law->size;
   plan->symbols = law->symbols.count > 0 ? fs_symbols_count(&law->symbols) : 2;
+  if (request->solution.family == FEDSEL_BR)
+    plan->symbols = 1;
   plan->keeps = request->solution.family == FEDSEL_TWO_STAGES;
   plan->report_bytes = FEDSEL_REPORT_BYTES(law->picks);
   memcpy(plan->words_, law, sizeof *law);
@@ -269,6 +287,8 @@ fedsel_reason fedsel_prepare(fedsel_plan *plan, const fedsel_request *request, u
     right = two_stages(&law, &loss, request, &budget, memory);
   else if (request->solution.family == FEDSEL_FLAT || request->solution.family == FEDSEL_PROJECTED)
     right = flat(&law, &loss, request, &budget);
+  else if (request->solution.family == FEDSEL_BR)
+    right = answers(&law, &loss, request, &budget);
   else
     right = one_symbol(&law, &loss, request, &budget);
   if (!right)
@@ -392,6 +412,30 @@ static void report_signed(const law_of *law, const fedsel_request *request, fs_s
   write_pick(report, 0, scores->basis * law->size + atom % law->size, atom < law->size ? 0 : 1);
 }
 
+/* The answer is the first of the largest entries; where that is not above 0 there is none. */
+static void report_answer(const law_of *law, const fedsel_request *request, fs_stream *stream,
+                          uint8_t *report)
+{
+  uint64_t answer = 0, basis = 0;
+  float largest = law->values[0];
+  for (uint64_t i = 1; i < request->dim; i++) {
+    const bool above = law->values[i] > largest;
+    answer = above ? i : answer;
+    largest = above ? law->values[i] : largest;
+  }
+  if (law->bases > 1)
+    basis = fs_below(stream, law->bases);
+  const uint64_t block =
+      fs_draw_block(&law->ranks, &law->blocks, basis, answer, largest > 0.0F, stream);
+  write_pick(report, 0, basis * law->size + block, 0);
+}
+
+void fedsel_set_answer(double *update, const fedsel_request *request, int64_t answer)
+{
+  for (uint64_t i = 0; i < request->dim; i++)
+    update[i] = answer >= 0 && i == (uint64_t)answer ? 1.0 : 0.0;
+}
+
 #define UNIT 65536
 
 static uint64_t unit_entry(float value, double clip)
@@ -460,6 +504,8 @@ fedsel_reason fedsel_report(const fedsel_plan *plan, const fedsel_request *reque
     report_two_stages(&law, request, &scores, residual, &stream, report);
   else if (request->solution.family == FEDSEL_UJ)
     report_unbiased(&law, request, &stream, report);
+  else if (request->solution.family == FEDSEL_BR)
+    report_answer(&law, request, &stream, report);
   else
     report_signed(&law, request, &scores, &stream, report);
   return stream.failed ? FEDSEL_INTERNAL : FEDSEL_DONE;

@@ -17,7 +17,7 @@
 static const char VALUES[4][6] = {"PM", "HM", "Duchi", "OW"};
 static const char SELECTIONS[4][13] = {"EXP", "PE", "PS", "PE-published"};
 static const char SUFFIXES[4][5] = {"", "-C", "-O", "-C-O"};
-static const char ONE_SYMBOL[5][3] = {"J", "UJ", "RJ", "RC", "FJ"};
+static const char ONE_SYMBOL[6][3] = {"J", "UJ", "RJ", "RC", "FJ", "BR"};
 static const char OTHERS[7][9] = {"NP",       "NP-RS",    "NP-K",  "RS",
                                   "PrivUnit", "Duchi-L2", "SignDS"};
 
@@ -74,9 +74,10 @@ static bool is_other(const char *name)
 
 static bool find_solution(fedsel_solution *solution, const char *name)
 {
-  static const fedsel_family FAMILIES[5] = {FEDSEL_J, FEDSEL_UJ, FEDSEL_RJ, FEDSEL_RC, FEDSEL_FJ};
+  static const fedsel_family FAMILIES[6] = {FEDSEL_J,  FEDSEL_UJ, FEDSEL_RJ,
+                                            FEDSEL_RC, FEDSEL_FJ, FEDSEL_BR};
   memset(solution, 0, sizeof *solution);
-  for (uint32_t i = 0; i < 5; i++)
+  for (uint32_t i = 0; i < 6; i++)
     if (strcmp(name, ONE_SYMBOL[i]) == 0) {
       solution->family = FAMILIES[i];
       return true;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/draws.h"
+#include "../src/blocks.h"
 #include "../src/public.h"
 
 #define MOST_LINE (1 << 26)
@@ -46,6 +46,22 @@ static inline uint8_t *bytes(const line *l, int i, size_t *count)
     found[j] = (uint8_t)strtoul(pair, NULL, 16);
   }
   return found;
+}
+
+/* The update of a part: doubles, or "answer:" and an integer; false where it is not `dim` of them. */
+static inline bool take_update(const line *l, int i, const fedsel_request *request, double *update)
+{
+  size_t count;
+  if (strncmp(l->parts[i], "answer:", 7) == 0) {
+    fedsel_set_answer(update, request, (int64_t)strtoull(l->parts[i] + 7, NULL, 16));
+    return true;
+  }
+  uint8_t *raw = bytes(l, i, &count);
+  const bool right = count == 8 * request->dim;
+  for (uint64_t j = 0; right && j < request->dim; j++)
+    update[j] = fs_read_double(raw + 8 * j);
+  free(raw);
+  return right;
 }
 
 static inline void print_bytes(const uint8_t *b, size_t count)

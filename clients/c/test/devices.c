@@ -98,13 +98,7 @@ static bool own_update(void *context, const fedsel_request *request, const uint8
   (void)context;
   (void)weights;
   (void)weight_bytes;
-  size_t count;
-  uint8_t *raw = bytes(own.asked, 4, &count);
-  const bool right = count == 8 * request->dim;
-  for (uint64_t i = 0; right && i < request->dim; i++)
-    update[i] = fs_read_double(raw + 8 * i);
-  free(raw);
-  return right;
+  return take_update(own.asked, 4, request, update);
 }
 
 /* ---- Policies ---- */

@@ -119,17 +119,27 @@ static size_t request_of(uint8_t *bytes, const char *name, uint8_t run, uint32_t
 
 static void try_request(void)
 {
-  static const char *const NAMES[8] = {"PS-PM", "EXP-Duchi", "PE-HM", "FJ", "RJ", "J", "UJ", "PM"};
+  static const char *const NAMES[9] = {"PS-PM", "EXP-Duchi", "PE-HM", "FJ", "RJ",
+                                       "J",     "UJ",        "PM",    "BR"};
+  static const uint8_t BASES[3] = {2, 3, 6};
   uint8_t made[460];
-  size_t count = request_of(made, NAMES[next() % 8], 1, 0);
+  const char *name = NAMES[next() % 9];
+  size_t count = request_of(made, name, 1, 0), whole = count;
+  if (*name == 'B' && next() % 2 == 0) { /* blocks of a prime */
+    made[4] = 2;
+    fs_write64(made + 90, 1);
+    fs_write32(made + 146, 7);
+    fs_write32(made + 150, BASES[next() % 3]);
+    count = whole = 154;
+  }
   damage(made, count);
   if (next() % 4 == 0) /* the fields of ε and sizes, where most laws are decided */
     made[53 + next() % 45] = (uint8_t)next();
   if (next() % 16 == 0)
     count = next() % sizeof made;
   uint8_t *bytes = malloc(count + 1), *report = malloc(FEDSEL_MOST_REPORT_BYTES);
-  memcpy(bytes, made, count < 150 ? count : 150);
-  memset(bytes + (count < 150 ? count : 150), 0, count < 150 ? 0 : count - 150);
+  memcpy(bytes, made, count < whole ? count : whole);
+  memset(bytes + (count < whole ? count : whole), 0, count < whole ? 0 : count - whole);
   fedsel_request request;
   fedsel_plan plan;
   if (fedsel_read(&request, bytes, count) == FEDSEL_DONE && request.dim <= 300) {

@@ -326,6 +326,46 @@ static void do_codewords(const line *l)
   free(scores);
 }
 
+/* ---- Blocks ---- */
+
+/* dim k words bases */
+static bool blocks_of(fs_blocks *blocks, const line *l)
+{
+  fedsel_request request;
+  memset(&request, 0, sizeof request);
+  request.dim = number(l, 1);
+  request.k_count = number(l, 2);
+  request.words = (uint32_t)number(l, 3);
+  request.bases = (uint32_t)number(l, 4);
+  return fs_blocks_of(blocks, &request);
+}
+
+/* slot, answers: which of them are in its block */
+static void do_blocks(const line *l)
+{
+  fs_blocks blocks;
+  if (!blocks_of(&blocks, l))
+    return;
+  printf("%" PRIx64 " %" PRIx64 " ", blocks.size, blocks.holding);
+  const uint64_t slot = number(l, 5);
+  for (char *at = l->parts[6]; *at != '\0'; at += *at == ',') {
+    const uint64_t answer = strtoull(at, &at, 16);
+    printf("%d", fs_holds(&blocks, slot / blocks.size, slot % blocks.size, answer));
+  }
+}
+
+/* basis, answer, whether they hold it: the blocks in their order */
+static void do_block_at(const line *l)
+{
+  fs_blocks blocks;
+  if (!blocks_of(&blocks, l))
+    return;
+  const bool holding = number(l, 7) != 0;
+  const uint64_t count = holding ? blocks.holding : blocks.size - blocks.holding;
+  for (uint64_t pick = 0; pick < count; pick++)
+    printf("%" PRIx64 " ", fs_block_at(&blocks, number(l, 5), number(l, 6), holding, pick));
+}
+
 /* ---- Requests and reports ---- */
 
 static uint64_t bits_of(double x)
@@ -399,7 +439,7 @@ static void do_report(const line *l)
 {
   fedsel_request r;
   fedsel_plan plan;
-  size_t count, size, kept;
+  size_t count, kept;
   uint8_t *message = bytes(l, 1, &count);
   fedsel_reason reason = fedsel_read(&r, message, count);
   if (reason != FEDSEL_DONE) {
@@ -418,14 +458,13 @@ static void do_report(const line *l)
            plan.keeps);
   }
   if (reason == FEDSEL_DONE && l->count > 4) {
-    uint8_t *raw = bytes(l, 2, &size), *report = malloc(plan.report_bytes);
+    uint8_t *report = malloc(plan.report_bytes);
     double *update = malloc(8 * (size_t)r.dim);
     float *residual = singles(l, 3, &kept);
-    for (uint64_t i = 0; i < r.dim; i++)
-      update[i] = fs_read_double(raw + 8 * i);
+    const bool right = take_update(l, 2, &r, update);
     words w = words_of(l, 4);
     const fedsel_entropy entropy = {next_word, &w};
-    reason = fedsel_report(&plan, &r, update, kept > 0 ? residual : NULL, entropy, report);
+    reason = fedsel_report(&plan, &r, right ? update : NULL, kept > 0 ? residual : NULL, entropy, report);
     printf(" %s ", REASONS[reason]);
     if (reason == FEDSEL_DONE) {
       print_bytes(report, plan.report_bytes);
@@ -433,7 +472,6 @@ static void do_report(const line *l)
       print_singles(residual, kept);
       printf(" %" PRIx64, w.used);
     }
-    free(raw);
     free(report);
     free(update);
     free(residual);
@@ -452,7 +490,8 @@ static const struct {
                  {"below", do_below},         {"dimension", do_dimension}, {"symbol", do_symbol},
                  {"distinct", do_distinct},   {"bits", do_bits},           {"hadamard", do_hadamard},
                  {"rotated", do_rotated},     {"codewords", do_codewords}, {"request", do_request},
-                 {"text", do_text},           {"seen", do_seen},           {"report", do_report}};
+                 {"text", do_text},           {"seen", do_seen},           {"report", do_report},
+                 {"blocks", do_blocks},       {"block_at", do_block_at}};
 
 int main(void)
 {
