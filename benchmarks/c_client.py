@@ -133,14 +133,17 @@ def answered(runner: Runner, task: dict[str, Any]) -> dict[str, Any]:
     if "text" in task:
         [accepted] = runner.ask("text", task["text"].encode().hex() or "-")
         return {"accepted": accepted == "1"}
-    seed = f"seed:{int(task['seed']):x}"
-    residual = task["residual"] or "00" * (len(task["update"]) // 4)
-    parts = runner.ask("report", task["request"], task["update"], residual, seed)
-    if len(parts) < 8:
-        return {"refused": " ".join(parts)}
+    parts = runner.ask("report", task["request"])
+    if len(parts) == 1:
+        return {"refused": parts[0].lower()}
+    seed, update = f"seed:{int(task['seed']):x}", task["update"]
+    if update is None:
+        update = f"answer:{task['answer'] % (1 << 64):x}"
+    residual = task["residual"] or "00" * (len(update) // 4)
+    parts = runner.ask("report", task["request"], update, residual, seed)
     _, numerator, denominator, _, _, _, keeps, reason, report, kept, used = parts
     if reason != "DONE":
-        return {"refused": reason}
+        return {"refused": reason.lower()}
     return {
         "charge": str(Fraction(int(numerator, 16), int(denominator, 16))),
         "report": report,

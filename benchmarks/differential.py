@@ -4,15 +4,16 @@ The other client is the one in JavaScript, or that in C, which has neither RC no
 
 A task is a recipe of any private solution, an update with ties, zeros, infinities and subnormal
 numbers, a residual, a round and 64-bit words, some of them on the edge. What must agree is the
-charge, the report's bytes, the residual that is kept, and how many words were used. Beside them go
-requests with damaged bytes and texts of odd characters, on which both must agree, too.
+charge, the report's bytes, the residual that is kept, and how many words were used; or that the
+parameters do not go together. An update of BR may be an integer. Beside them go requests with
+damaged bytes and texts of odd characters, on which both must agree, too.
 
 A history is a device with windows, a menu and a clock of its own: requests at random times, clocks
 that are confirmed, policies that change. What must agree is each decision, and what the ledger says
 in the end: limits, confirmations, what is left and what is renewed when.
 
 Examples: python benchmarks/differential.py --count 100000
-          python benchmarks/differential.py --solutions FJ RJ
+          python benchmarks/differential.py --solutions FJ RJ BR
           python benchmarks/differential.py --count 0 --histories 2000
           python benchmarks/differential.py --client c --count 100000 --histories 0
 """
@@ -28,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -35,12 +37,13 @@ import numpy as np
 
 from benchmarks.c_client import Runner, answered, compiled
 from fedsel._internal.random import Stream
+from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.device import Client, LedgerError, Policy, Refused
 from fedsel.device._client import saturated
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Share
 from fedsel.recipe import Recipe
-from fedsel.solutions import names
+from fedsel.solutions import entry, names
 from fedsel.solutions._transforms import RandomDirections
 from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion, check_sendable
 from fedsel.wire._request import check_text
@@ -73,8 +76,10 @@ def private_names():
 
 
 def random_recipe(rng, known):
-    """A recipe, or None where its parameters do not go together."""
+    """A recipe; an InvalidArgument where its parameters are none."""
     solution = rng.choice(known)
+    if entry(solution).answers:
+        return _random_question(rng, solution)
     dim = rng.choice([1, 2, 3, 5, 16, 30, 64, 100, 123, 200, rng.randint(1, 700)])
     if solution == "RC" or solution.endswith("-RP"):
         dim = min(dim, 60)
@@ -107,6 +112,23 @@ def random_recipe(rng, known):
     )
 
 
+def _random_question(rng, solution):
+    """Blocks of answers: mostly some that there are."""
+    dim = rng.choice([2, 3, 6, 16, 100, rng.randint(2, 40), rng.randint(2, 700)])
+    epsilon = rng.choice([Fraction(rng.randint(1, 9000), 1000), Fraction(rng.randint(1, 400))])
+    asked = Recipe(solution, epsilon=epsilon, dim=dim, epochs=rng.choice([1, 1, 2, 5]), mu=0.0)
+    kind = rng.random()
+    if kind < 0.5:
+        best = resolve_auto(asked, PublicFacts(dim, 100, asked.epochs))
+        return replace(best, seed=rng.choice([0, 7]))
+    k, words, bases = min(dim, rng.choice([1, 2, 2, 3, dim - 1, rng.randint(1, dim)])), None, None
+    if kind < 0.9:
+        words = rng.choice([7, 13, 31, 101, 257, 719, 719, 8191, 131_071, rng.randint(2, 800)])
+        divisors = [e for e in range(1, min(words, 65_537)) if (words - 1) % e == 0]
+        bases = rng.choice(divisors) if rng.random() < 0.95 else rng.randint(1, 70)
+    return replace(asked, k=k, words=words, bases=bases, rho=None, learning_rate=1.0, averaging=0.0)
+
+
 def random_vector(rng, dim):
     """An update in doubles: smooth, tied, sparse, or at the ends of the floats."""
     kind = rng.random()
@@ -130,8 +152,15 @@ def tasks(rng, count, known):
             yield from _odd_ones(rng, known)
             made += 2
         try:
-            recipe = check_sendable(random_recipe(rng, known))
+            recipe = random_recipe(rng, known)
         except (InvalidArgument, ValueError):
+            continue
+        try:
+            check_sendable(recipe)
+        except (InvalidArgument, ValueError):
+            task = {"request": Request(bytes(16), 0, 0, recipe).encode().hex(), "update": None}
+            yield task, {"refused": "malformed"}, None
+            made += 1
             continue
         for _ in range(min(TASKS_A_RECIPE, count - made)):
             yield _task(rng, recipe)
@@ -142,13 +171,18 @@ def _task(rng, recipe):
     run, place = rng.randbytes(16), rng.choice([0, 1, rng.getrandbits(32)])
     request = Request(run, rng.randrange(recipe.epochs), place, recipe)
     update, seed = random_vector(rng, recipe.dim), rng.getrandbits(64)
+    answer = None
+    if entry(recipe.solution).answers and rng.random() < 0.6:
+        answer = rng.choice([rng.randrange(recipe.dim), rng.randrange(-2, recipe.dim + 2), 1 << 40])
+        update = (np.arange(recipe.dim) == answer).astype(np.float64)
     solution = recipe.build()
     residual = None
     if solution.accumulates and rng.random() < 0.7:
         residual = saturated(random_vector(rng, recipe.dim))
     task = {
         "request": request.encode().hex(),
-        "update": update.astype("<f8").tobytes().hex(),
+        "update": update.astype("<f8").tobytes().hex() if answer is None else None,
+        "answer": answer,
         "residual": None if residual is None else residual.astype("<f4").tobytes().hex(),
         "seed": str(seed),
     }
