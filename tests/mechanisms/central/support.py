@@ -1,7 +1,10 @@
 """What a bound by the law must not be below, and the general bound that it must be below."""
 
+import itertools
 import math
+from collections import Counter
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -75,3 +78,37 @@ def _exact_delta(blanket, reports, growth):
                 chance = powers[0][a] * powers[1][b] * powers[2][c] * powers[3][rest]
                 total += ways * chance * gain
     return total / reports
+
+
+def shuffled_delta(laws, n, growth):
+    """The largest hockey-stick divergence of n shuffled reports, over all inputs of all users."""
+
+    def beside(multisets, law):
+        joined = Counter()
+        for drawn, p in multisets.items():
+            for y, q in law.items():
+                joined[tuple(sorted((*drawn, y)))] += p * q
+        return joined
+
+    worst = Fraction(0)
+    for others in itertools.combinations_with_replacement(laws, n - 1):
+        multisets = {(): Fraction(1)}
+        for law in others:
+            multisets = beside(multisets, law)
+        known = [beside(multisets, law) for law in laws]
+        for one, other in itertools.permutations(known, 2):
+            worst = max(worst, sum(max(one[y] - growth * other[y], Fraction(0)) for y in one))
+    return worst
+
+
+def exact_bound(values, n):
+    """E[(G₁ + … + Gₙ)₊]/n in rationals."""
+    rest = 1 - sum(p for _, p in values)
+    law = {Fraction(0): Fraction(1)}
+    for _ in range(n):
+        after = Counter()
+        for s, p in law.items():
+            for g, q in [*values, (Fraction(0), rest)]:
+                after[s + g] += p * q
+        law = after
+    return sum(p * s for s, p in law.items() if s > 0) / n

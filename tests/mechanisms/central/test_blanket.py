@@ -29,6 +29,7 @@ from fedsel.mechanisms import (
 from fedsel.mechanisms._certificate import Blanket, OutputClass
 from fedsel.mechanisms.central._lattice import values_of
 from fedsel.solutions import names
+from tests.mechanisms.central.support import exact_bound, shuffled_delta
 
 PRIVATE = [name for name in names() if solution(name, epsilon=2.0, dim=6).private]
 
@@ -120,40 +121,6 @@ def test_one_report_by_itself_is_its_certificate(name):
     assert sum(c.first * c.outputs for c in blanket.classes) == blanket.total
     assert sum(c.second * c.outputs for c in blanket.classes) == blanket.total
     assert 0 < blanket.share < 1
-
-
-def shuffled_delta(laws, n, growth):
-    """The largest hockey-stick divergence of n shuffled reports, over all inputs of all users."""
-    outputs = sorted(laws[0])
-
-    def multisets(chosen):
-        seen = {}
-        for drawn in itertools.product(outputs, repeat=n):
-            p = Fraction(1)
-            for law, y in zip(chosen, drawn, strict=True):
-                p *= law[y]
-            seen[tuple(sorted(drawn))] = seen.get(tuple(sorted(drawn)), Fraction(0)) + p
-        return seen
-
-    worst = Fraction(0)
-    for others in itertools.combinations_with_replacement(laws, n - 1):
-        known = [multisets((law, *others)) for law in laws]
-        for one, other in itertools.permutations(known, 2):
-            worst = max(worst, sum(max(one[y] - growth * other[y], Fraction(0)) for y in one))
-    return worst
-
-
-def exact_bound(values, n):
-    """E[(G₁ + … + Gₙ)₊]/n in rationals."""
-    rest = 1 - sum(p for _, p in values)
-    law = {Fraction(0): Fraction(1)}
-    for _ in range(n):
-        after = {}
-        for s, p in law.items():
-            for g, q in [*values, (Fraction(0), rest)]:
-                after[s + g] = after.get(s + g, Fraction(0)) + p * q
-        law = after
-    return sum(p * s for s, p in law.items() if s > 0) / n
 
 
 def orders_of(law):
