@@ -9,6 +9,7 @@ zeros.
 from __future__ import annotations
 
 import csv
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,13 @@ from fedsel._internal.delimited import delimited_rows, header_fault
 from fedsel._internal.models import CLASSIFYING, REGRESSING, LinearModel, Loss, MulticlassModel
 from fedsel.errors import InvalidArgument, InvalidData, check_kind, check_vectors
 from fedsel.preparation import Plan, Preparation
-from fedsel.wire import RecordPipeline, Schema
+from fedsel.wire import ModelQuestion, Question, RecordPipeline, Schema
 from fedsel.wire._columns import Cells, all_cells, as_cells, is_record_list, listed
 
 _CELLS_AT_A_TIME = 1 << 20
 Doubles = NDArray[np.float64]
 LinearUpdate = Callable[[NDArray[np.floating]], NDArray[np.floating]]
+Answering = Callable[[NDArray[np.floating]], Any]
 LeftOut = Callable[[int], object]
 """leave_out(how many records have a label that the task does not know)."""
 
@@ -169,6 +171,27 @@ class RawRecords:
             raise InvalidArgument("data", f"{width} columns", allowed)
         return SuitedRecords(self, schema, loss, label)
 
+    def asked(self, question: Question) -> Answering:
+        """Which answer to give to a question: a function, in which alone records are used.
+
+        Of several records one is drawn. Columns are found by their names alone.
+        """
+        if isinstance(self._table, np.ndarray):
+            for name in question.names:
+                if name not in (self.names or ()):
+                    has = listed(self.names or ["no names"])
+                    allowed = f"in the records, as the task asks for it; they have {has}"
+                    raise InvalidArgument("column", name, allowed)
+
+        def answer(_: NDArray[np.floating]) -> Any:
+            place = secrets.randbelow(len(self._table))
+            table = self._table[place : place + 1]
+            if question.count > 1:
+                return int(question.answers(table, self.names)[0])
+            return np.nan_to_num(question.numbers(table, self.names))  # the middle for no answer
+
+        return answer
+
     def _label_column(self, schema: Schema) -> str | None:
         """The name of the column of labels; None where these were given by themselves."""
         if isinstance(self._labels, np.ndarray):
@@ -241,6 +264,27 @@ class SuitedRecords:
             return mean
 
         return update
+
+    def measuring(self, pipeline: RecordPipeline, question: ModelQuestion, dim: int) -> Answering:
+        """Which answer to give in a round that measures: a function of the weights.
+
+        One record with a label that the task knows is drawn; without any there is no answer.
+        """
+        rows = self.schema.rows
+        if dim != self.schema.dim or question.classes < self.schema.rows:
+            raise InvalidArgument("preparing", "its question", f"about {self.schema.dim} weights")
+
+        def answer(weights: NDArray[np.floating]) -> int:
+            shown, own, seen = np.zeros((1, self.schema.feature_count)), np.array([np.nan]), 0
+            for X, y in self.arranged():
+                seen += len(y)
+                place = secrets.randbelow(seen) if len(y) else len(y)
+                if place < len(y):  # each of all records is as likely
+                    shown, own = X[place : place + 1], y[place : place + 1]
+            margins = pipeline.records(shown).astype(np.float64) @ weights.reshape(rows, -1).T
+            return int(question.answers(margins, own)[0])
+
+        return answer
 
     def arranged(self) -> Iterator[tuple[Doubles, Doubles]]:
         """Features (m, d) and targets (m,) of the records whose label the schema knows.

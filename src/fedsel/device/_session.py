@@ -41,8 +41,11 @@ from fedsel.wire import (
     RecordPipeline,
     Request,
     Verdict,
+    measured_question,
 )
 from fedsel.wire._contract import MOST_ANNOUNCEMENT_BYTES
+from fedsel.wire._model_question import MOST_QUESTION_BYTES
+from fedsel.wire._pipeline import measured_text
 from fedsel.wire._request import MOST_REQUEST_BYTES
 from fedsel.wire._signed import SIGNED_BYTES
 
@@ -127,6 +130,8 @@ class Session:
         self._accepted = self._late = self._left_out = 0
         self._answered = -1  # the last round whose report the service has judged
         self._chosen = (-1, -1)  # an epoch, and the round of it to answer
+        self._measures = False  # whether this device measures the model, and does not train
+        self._measured_epoch = 0  # and in which epoch
         self._seen = (-1, 0.0)  # the open round, and since when we know it
 
     def __enter__(self) -> Self:
@@ -215,6 +220,7 @@ class Session:
             raise Ended(Ending.REFUSED, detail)
         work = self._work(offer.task, records)
         self._introduce(client, offer.task)
+        self._measures = self._is_to_measure(client, offer)
         while (message := self._open_request()) is not None:
             request = _understood(message, offer.task)
             if request.round != self._seen[0]:
@@ -222,11 +228,13 @@ class Session:
             if request.round > self._answered:
                 self._visit(client, message, request, work)
             if request.round <= self._answered:
-                _check_more_to_do(client, request)
+                self._check_more_to_do(client, request)
             time.sleep(jittered(self._every))
 
     def _work(self, task: Announcement, records: Any) -> SuitedRecords | Update:
         """What updates are made of, by the names of columns alone: no record is looked at yet."""
+        if task.question is not None:
+            return records.asked(task.question) if isinstance(records, RawRecords) else records
         if isinstance(records, RawRecords):
             suited = records.suited(task.schema, task.loss or "logistic")
             if suited.unused:
@@ -263,7 +271,7 @@ class Session:
                 report = self._answer(client, message, request, work)
         except Refused as refused:
             _check_for_now(refused)
-            _check_more_to_do(client, request)
+            self._check_more_to_do(client, request)
             return
         if report is not None:
             self._send(request.round, report)
@@ -275,12 +283,54 @@ class Session:
         have paid for nothing, and the rounds after it would have none.
         """
         task = self.offer().task
-        if self._chosen[0] != request.epoch:
-            last = (request.epoch + 1) * task.rounds_per_epoch - 1
-            self._chosen = request.epoch, random_round(request.round, max(request.round, last))
+        if _measures_in(task, request.round) != self._measures:
+            return False
+        epoch = request.round // task.rounds_per_epoch
+        if self._measures and epoch < self._measured_epoch:
+            return False
+        if self._chosen[0] != epoch:
+            last = (epoch + 1) * task.rounds_per_epoch - 1
+            if task.measure is not None and not self._measures:
+                last -= task.measure.rounds
+            self._chosen = epoch, random_round(request.round, max(request.round, last))
         waited = time.monotonic() - self._seen[1]
         overdue = task.close_after.seconds or _OVERDUE * self._every
         return request.round >= self._chosen[1] or waited > overdue
+
+    def _is_to_measure(self, client: Client, offer: Offer) -> bool:
+        """Whether this device measures the model and does not train: it has, or by chance.
+
+        A device whose policy does not allow the questions trains. One that comes when an epoch
+        measures and has not trained yet measures, too.
+        """
+        task = offer.task
+        if task.measure is None or offer.request is None:
+            return False
+        runs = {entry.run for entry in client.history().entries}
+        if task.run in runs:
+            return False
+        if any(measured_question(task.run, run) is not None for run in runs):
+            return True
+        policy, asked = client.policy, task.measure
+        allowed = "BR" in tuple(policy.solutions) and set(asked.answers) <= {*policy.dimensions}
+        if not allowed or asked.epsilon > policy.per_report:
+            return False
+        number, epochs = offer.request.round, offer.request.recipe.epochs
+        self._measured_epoch = number // task.rounds_per_epoch
+        if _measures_in(task, number):
+            return True
+        # A device measures once: which epoch, chance decides as well.
+        self._measured_epoch = random_round(self._measured_epoch, epochs - 1)
+        return random_round(1, task.rounds_per_epoch) <= asked.rounds * epochs
+
+    def _check_more_to_do(self, client: Client, request: Request) -> None:
+        """End once this device has given all its reports."""
+        task = self.offer().task
+        if _measures_in(task, request.round):
+            if self._measures and any(e.run == request.run for e in client.history().entries):
+                raise Ended(Ending.DONE, "it has measured the model")
+            return
+        _check_more_to_do(client, request)
 
     def _answer(
         self, client: Client, message: bytes, request: Request, work: SuitedRecords | Update
@@ -288,7 +338,9 @@ class Session:
         """The report; None if the round was over before it was paid for."""
         dim, place = int(request.recipe.dim or 0), f"/v1/rounds/{request.round}"
         features = work.schema.feature_count if isinstance(work, SuitedRecords) else 0
-        sizes = {"weights": 8 * dim, "preparing": most_bytes(features)}
+        if isinstance(work, SuitedRecords) and _measures_in(self.offer().task, request.round):
+            dim = work.schema.dim
+        sizes = {"weights": 8 * dim, "preparing": most_bytes(features) + MOST_QUESTION_BYTES}
         if client.policy.signing_key is not None:
             sizes["signature"] = SIGNED_BYTES
         replies = {
@@ -314,6 +366,9 @@ class Session:
             return work
         try:
             features = work.schema.feature_count
+            if _measures_in(self.offer().task, number):
+                pipeline, question = measured_text(text.decode("utf-8"), features)
+                return work.measuring(pipeline, question, dim)
             pipeline = RecordPipeline.decode(text.decode("utf-8"), features)
             if len(pipeline.scale.low) == features and pipeline.fits(dim):
                 return work.update(number, pipeline, dim, self._leave_out)
@@ -354,7 +409,16 @@ class Session:
 
 def _columns_of(task: Announcement) -> tuple[str, ...] | None:
     """The columns of the owner's table that a task uses; None where it does not name them."""
+    if task.question is not None:
+        return task.question.names
     return None if task.schema is None else task.schema.columns_used
+
+
+def _measures_in(task: Announcement, number: int) -> bool:
+    """Whether a round measures the model."""
+    if task.measure is None:
+        return False
+    return number % task.rounds_per_epoch >= task.rounds_per_epoch - task.measure.rounds
 
 
 def _understood(message: bytes, task: Announcement) -> Request:
@@ -363,10 +427,22 @@ def _understood(message: bytes, task: Announcement) -> Request:
         request = Request.decode(message)
     except InvalidMessage:
         raise Ended(Ending.REFUSED, Reason.MALFORMED.value) from None
+    if _measures_in(task, request.round):
+        number = measured_question(task.run, request.run)
+        counts = () if task.measure is None else task.measure.answers
+        if number is None or number >= len(counts):
+            raise Ended(Ending.FINISHED, "the service leads another one now")
+        if request.recipe.dim != counts[number]:
+            detail = f"it asks for one of {request.recipe.dim} answers, its task for {counts}"
+            raise Ended(Ending.NOT_UNDERSTOOD, detail)
+        return request
     if request.run != task.run:
         raise Ended(Ending.FINISHED, "the service leads another one now")
-    if task.schema is not None and task.schema.dim != request.recipe.dim:
-        detail = f"it asks for d = {request.recipe.dim}, its task has {task.schema.dim}"
+    theirs = task.schema.dim if task.schema is not None else None
+    if task.question is not None:
+        theirs = task.question.count
+    if theirs is not None and theirs != request.recipe.dim:
+        detail = f"it asks for d = {request.recipe.dim}, its task has {theirs}"
         raise Ended(Ending.NOT_UNDERSTOOD, detail)
     return request
 

@@ -14,22 +14,36 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple, Self, final
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
+from fedsel.measuring import Measurement
 from fedsel.mechanisms._reports import Totals
 from fedsel.preparation import GivenPreparation, Plan, PlanState, Preparation, PublicMeans
 from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.server._folder import CheckpointError
+from fedsel.server._measuring import (
+    Answered,
+    Measuring,
+    measurements,
+    run_of,
+    tally_of,
+    with_round,
+)
 from fedsel.server._step import ServerState, StepRule, step
+from fedsel.solutions import entry
 from fedsel.solutions._privacy import THETA
+from fedsel.solutions._solution import Solution
 from fedsel.wire import (
     Batch,
     Intent,
+    ModelQuestion,
+    ReportFormat,
     Request,
     Verdict,
     check_sendable,
@@ -46,8 +60,10 @@ _READ = (1, 2)
 """Version 1 had no average and no λ: its runs go on as they were begun. Rounds that prepare came
 later, as did purpose and recipient; they are in a checkpoint only where a run has some."""
 _NOTHING_STATED = Intent()
-_AT_SERVER = ("averaging", "reg", "spread", "centre")
-"""The fields of a recipe for the server alone; earlier versions of files lack the last two."""
+Purpose = Stage | Literal["measuring", "asking"]
+"""What a round is for: to train or prepare, to measure the model, or to ask people."""
+_AT_SERVER = ("averaging", "reg", "spread", "centre", "measure")
+"""The fields of a recipe for the server alone; earlier versions of files lack the last ones."""
 SEAL_BYTES = _HEAD.size
 """The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
 
@@ -127,8 +143,9 @@ class Checkpoint:
     """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record.
 
     And, where the first rounds prepare, their plan and what was learnt in them, or the preparation
-    that is ``given`` in their place; the intent that requests state, where they do; and how a relay
-    shuffles the reports, where one does.
+    that is ``given`` in their place; the intent that requests state, where they do; how a relay
+    shuffles the reports, where one does; and which rounds measure the model (``measuring``), and
+    what was ``answered`` in them. A run whose solution answers a question has answers alone.
     """
 
     recipe: Recipe
@@ -140,6 +157,9 @@ class Checkpoint:
     intent: Intent = _NOTHING_STATED
     given: GivenPreparation | None = None
     shuffled: Shuffled | None = None
+    measuring: Measuring | None = None
+    asks: bool = False
+    answered: tuple[Answered, ...] = ()
 
     @classmethod
     def begin(
@@ -151,8 +171,12 @@ class Checkpoint:
         plan: Plan | None = None,
         intent: Intent = _NOTHING_STATED,
         given: GivenPreparation | None = None,
+        measuring: Measuring | None = None,
+        asks: bool = False,
     ) -> Self:
         """The checkpoint before the first round of a new run, with these weights or zeros.
+
+        A run that ``asks`` a question about people has no weights.
 
         >>> from fedsel import Recipe, PublicFacts, resolve_auto
         >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(dim=8, clients=100, rounds=2))
@@ -164,7 +188,8 @@ class Checkpoint:
         recipe.require("averaging")
         recipe = check_sendable(recipe).with_unused_zeroed
         check_count("rounds_per_epoch", rounds_per_epoch, most=(1 << 32) // recipe.epochs)
-        start = _start(weights, recipe.build().dim)
+        trained = 0 if entry(recipe.solution).answers else recipe.build().dim
+        start = _start(weights, trained)
         plan = _checked(plan, recipe, rounds_per_epoch)
         return cls(
             recipe,
@@ -175,6 +200,8 @@ class Checkpoint:
             plan,
             intent,
             given,
+            measuring=measuring,
+            asks=asks,
         )
 
     def check_same(self, other: Checkpoint) -> None:
@@ -219,9 +246,79 @@ class Checkpoint:
         return self.epoch >= self.recipe.epochs
 
     @property
-    def stage(self) -> Stage:
-        """What this round is for: "training", or to learn a "spread", an "origin" or a "centre"."""
-        return "training" if self.plan is None else self.plan.stage(self.round)
+    def stage(self) -> Purpose:
+        """What this round is for: see `stage_of`."""
+        return self.stage_of(self.round)
+
+    def stage_of(self, number: int) -> Purpose:
+        """What a round is for.
+
+        "training", to learn a "spread", an "origin" or a "centre", "measuring" the model, or
+        "asking" people.
+        """
+        if self.asks:
+            return "asking"
+        if self.question_of(number) is not None:
+            return "measuring"
+        return "training" if self.plan is None else self.plan.stage(number)
+
+    def question_of(self, number: int) -> int | None:
+        """The number of the question about the model that a round asks; None if it asks none."""
+        if self.measuring is None:
+            return None
+        return self.measuring.number(number % self.rounds_per_epoch, self.rounds_per_epoch)
+
+    def recipe_of(self, number: int) -> Recipe:
+        """The recipe of a round's reports."""
+        question = self.question_of(number)
+        if question is None or self.measuring is None:
+            return self.recipe
+        return self.measuring.recipes[question]
+
+    def solution_of(self, number: int) -> Solution:
+        """The solution of a round's reports."""
+        return self.recipe_of(number).build().in_round(number)
+
+    def format_of(self, number: int) -> ReportFormat:
+        """The format of a round's reports."""
+        return self._formats[self.question_of(number)]
+
+    @cached_property
+    def _formats(self) -> dict[int | None, ReportFormat]:
+        """The formats of all rounds, by the number of the question; None for training."""
+        known: dict[int | None, Recipe] = {None: self.recipe}
+        if self.measuring is not None:
+            known.update(enumerate(self.measuring.recipes))
+        return {n: ReportFormat.of(r.build(), run_of(self.run, n)) for n, r in known.items()}
+
+    def round_of(self, report: object) -> int | None:
+        """The round of a report; None if it is none, or in the format of other rounds."""
+        for question, form in self._formats.items():
+            number = form.round_of(report)
+            if number is not None:
+                return number if self.question_of(number) == question else None
+        return None
+
+    @property
+    def question(self) -> ModelQuestion | None:
+        """What this round asks about the model; None if it asks nothing."""
+        number = self.question_of(self.round)
+        if number is None or self.measuring is None or self.finished:
+            return None
+        first = [one for one in self.answered if (one.epoch, one.number) == (self.epoch, 0)]
+        spread = tally_of(first[0], self.measuring.recipes[0]) if first else None
+        return self.measuring.measured.question(number, self.state.model, spread)
+
+    @property
+    def sent(self) -> NDArray[np.float64]:
+        """The weights that devices of this round get: those to train, or the model to measure."""
+        measures = self.question_of(self.round) is not None
+        return self.state.model if measures else self.state.weights
+
+    @cached_property
+    def measurements(self) -> dict[int, Measurement]:
+        """What clients have said about the model in each epoch."""
+        return {} if self.measuring is None else measurements(self.measuring, self.answered)
 
     @property
     def preparation(self) -> Preparation | None:
@@ -231,17 +328,24 @@ class Checkpoint:
     def request(self) -> Request:
         """What devices of this round are asked, beside the weights."""
         self._check_open()
-        return Request(self.run, self.epoch, self.round, self.recipe, self.intent)
+        question = self.question_of(self.round)
+        run, epoch = run_of(self.run, question), self.epoch if question is None else 0
+        return Request(run, epoch, self.round, self.recipe_of(self.round), self.intent)
 
     def advanced(self, totals: Totals, counts: Counts) -> Checkpoint:
         """The checkpoint after this round with these reports: a pure function.
 
-        A round without reports changes no weight, nor does one that prepares.
+        A round without reports changes no weight, nor does one that prepares, measures or asks.
         """
         self._check_open()
-        rule, solution = StepRule.of(self.recipe), self.recipe.build().in_round(self.round)
-        state = step(self.state, rule, solution, totals, plan=self.plan)
         records = (*self.records, RoundRecord(self.round, self.epoch, *counts))
+        question = self.question_of(self.round)
+        if question is not None or self.asks:
+            answered = with_round(self.answered, self.epoch, question or 0, totals, self.question)
+            state = replace(self.state, rounds=self.state.rounds + 1)
+            return replace(self, state=state, records=records, answered=answered)
+        rule, solution = StepRule.of(self.recipe), self.solution_of(self.round)
+        state = step(self.state, rule, solution, totals, plan=self.plan)
         return replace(self, state=state, records=records)
 
     def _check_open(self) -> None:
@@ -264,6 +368,7 @@ class Checkpoint:
             **self._preparing(),
             **self._stated(),
             **self._by_relay(),
+            **self._asking(),
             records=np.array(fields, dtype=np.int64).reshape(-1, 6),
         )
         content = body.getvalue()
@@ -300,6 +405,14 @@ class Checkpoint:
         text = json.dumps(self.shuffled.to_dict()).encode()
         return {"shuffled": np.frombuffer(text, dtype=np.uint8)}
 
+    def _asking(self) -> dict[str, Any]:
+        if self.measuring is None and not self.asks:
+            return {}
+        plan = None if self.measuring is None else self.measuring.to_dict()
+        about = {"measuring": plan, "answered": [one.about() for one in self.answered]}
+        sums = {f"answers_{place}": one.sums for place, one in enumerate(self.answered)}
+        return {"asking": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), **sums}
+
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
         """The checkpoint of these bytes; anything else is refused."""
@@ -331,7 +444,20 @@ class Checkpoint:
                 intent=Intent.decode(stated),
                 given=_given(arrays),
                 shuffled=_shuffled(arrays),
+                **_asking(arrays),
             )
+
+
+def _asking(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    if "asking" not in arrays:
+        return {}
+    about = json.loads(arrays["asking"].tobytes())
+    plan = about["measuring"]
+    answered = tuple(
+        Answered.of(one, arrays[f"answers_{place}"]) for place, one in enumerate(about["answered"])
+    )
+    measuring = None if plan is None else Measuring.of_dict(plan)
+    return {"measuring": measuring, "asks": plan is None, "answered": answered}
 
 
 def _shuffled(arrays: Mapping[str, NDArray[Any]]) -> Shuffled | None:

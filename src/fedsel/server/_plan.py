@@ -24,6 +24,7 @@ from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation import FeatureScale, GivenPreparation, PublicMeans
 from fedsel.preparation._given import LARGEST_SENT, check_rows
 from fedsel.recipe import AUTO, Recipe
+from fedsel.server._measuring import Measuring, measuring_rounds
 from fedsel.wire import RecordPipeline, check_sendable
 
 _OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "requested_solution")
@@ -141,6 +142,22 @@ class ServerPlan:
         """The planned number of nodes in a round."""
         return max(1, self.nodes // self.rounds_per_epoch)
 
+    @property
+    def training_rounds(self) -> int:
+        """The rounds of an epoch that do not measure."""
+        measure, epochs = self.asked.measure, self.asked.epochs
+        return self.rounds_per_epoch - measuring_rounds(measure, self.rounds_per_epoch, epochs)
+
+    def measuring_of(self, recipe: Recipe, classes: int | None) -> Measuring | None:
+        """Which rounds measure a model of so many classes (0: numbers); None if none does."""
+        if not recipe.measure:
+            return None
+        if classes is None:
+            allowed = "0 unless it is known what the model predicts: with a schema, or classes"
+            raise InvalidArgument("measure", recipe.measure, allowed)
+        linear = self.norm is not None and classes > 0
+        return Measuring.planned(recipe, self.rounds_per_epoch, self.nodes, classes, linear=linear)
+
     def recipe_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Recipe:
         """The recipe for a model of d = ``dim`` parameters: numbers where "auto" was."""
         asked = self.asked
@@ -162,7 +179,7 @@ class ServerPlan:
         return PublicFacts(
             dim=dim,
             clients=self.batch,
-            rounds=self.asked.epochs * self.rounds_per_epoch,
+            rounds=self.asked.epochs * self.training_rounds,
             norm=self.norm,
             features=None if bounds is None else len(bounds.low),
             records=self.records_per_node or 1,

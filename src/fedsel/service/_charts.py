@@ -75,6 +75,27 @@ def line_chart(groups: Sequence[Group], *, alt: str, digits: int = 3) -> Markup:
     )
 
 
+class Row(NamedTuple):
+    """A value with its interval: the name, how it is written, and the numbers."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    shown: str
+    said: str
+
+
+def interval_chart(rows: Sequence[Row], *, alt: str, most: float | None = None) -> Markup:
+    """A line for each value, from the least to the largest that it may be, with a dot on it.
+
+    The scale begins at 0, or below it where a value does, and ends at ``most``.
+    """
+    low = min(0.0, *(row.value for row in rows))
+    high = max(row.high for row in rows) if most is None else most
+    return part("intervals", rows=rows, low=low, high=high, alt=alt)
+
+
 def _places(groups: Sequence[Group]) -> list[int]:
     """Choose the round numbers to mark on the axis."""
     first, last = groups[0].first, groups[-1].last

@@ -13,6 +13,7 @@ from fedsel.service._charts import by_round, grouped, line_chart, part
 from fedsel.service._collector import Collector
 from fedsel.service._pages import Columns, utc
 from fedsel.service._proofs import Proofs, promised
+from fedsel.service._said import figures_of_answers
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._task import Task
 from fedsel.service._training import TrainingRun
@@ -231,7 +232,7 @@ def rule_sentence(rule: CloseRule) -> str:
 
 def figures(snapshot: RunSnapshot) -> Markup:
     """Reports by round, and accuracy and loss where there is a test set."""
-    past, drawn = snapshot.past, []
+    past, drawn = snapshot.past, figures_of_answers(snapshot)
     if past:
         accepted = [(one.round, one.counts.accepted) for one in past]
         goal = snapshot.task.release.reports

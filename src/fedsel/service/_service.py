@@ -37,6 +37,7 @@ from fedsel.service._task import Task
 from fedsel.service._training import TrainingRun, opened
 from fedsel.service.inviting import Kind, Participant
 from fedsel.wire import Verdict
+from fedsel.wire._model import compact_json
 from fedsel.wire._report import ADDED_BYTES
 
 _BATCHES_AT_ONCE = 8
@@ -102,7 +103,7 @@ class Service(Front[Task, TrainingRun]):
         """One report of one device: answered when it is durable."""
         participant = self._participant(scope, "device")
         body = await read_body(scope, receive, MOST_REPORT_BYTES)
-        number = self.snapshot.form.round_of(body)
+        number = self.snapshot.state.round_of(body)
         if number is None:
             raise Refusal("malformed")
         report = IncomingReport(number, self.invitations.name(participant, number), body)
@@ -175,7 +176,14 @@ class Service(Front[Task, TrainingRun]):
     async def get_rounds(self, _scope: Scope, _: Receive) -> Answer:
         """All rounds: the counts of their reports, and when they began and ended."""
         now, over = json_answer(self._now()), self.snapshot.rounds_text  # of the same snapshot
-        return text_answer(now.body[:-1] + b',"rounds":' + await over.get() + b"}", JSON_TYPE)
+        said = b',"' + self._kind_of_answers + b'":' + compact_json(self.snapshot.said)
+        return text_answer(
+            now.body[:-1] + said + b',"rounds":' + await over.get() + b"}", JSON_TYPE
+        )
+
+    @property
+    def _kind_of_answers(self) -> bytes:
+        return b"measurements" if self.task.question is None else b"answers"
 
     def _now(self) -> dict[str, Any]:
         snapshot = self.snapshot

@@ -9,22 +9,23 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
-from typing import Generic, NamedTuple, TypeVar, final
+from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.asking._answer import Answer
 from fedsel.errors import InvalidArgument
-from fedsel.preparation._plan import Stage
 from fedsel.server import Counts, RoundRecord
-from fedsel.server._checkpoint import Checkpoint
+from fedsel.server._checkpoint import Checkpoint, Purpose
 from fedsel.server._keys import RunKeys
 from fedsel.service._store import RoundRow
 from fedsel.service._task import Task
 from fedsel.statements._runs import said_of_rows
-from fedsel.wire import Announcement, Model, ReportFormat
+from fedsel.wire import Announcement, Model
 from fedsel.wire._contract import Shuffled
 from fedsel.wire._model import compact_json
+from fedsel.wire._pipeline import preparing_text
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class PastRound(NamedTuple):
     """
 
     record: RoundRecord
-    stage: Stage
+    stage: Purpose
     opened: float
     closed: float | None
     measured: dict[str, float] | None
@@ -118,7 +119,7 @@ class RunSnapshot:
         self.past = [
             PastRound(
                 record,
-                "training" if state.plan is None else state.plan.stage(record.round),
+                state.stage_of(record.round),
                 opened,
                 closed,
                 None if measured is None else json.loads(measured),
@@ -126,13 +127,12 @@ class RunSnapshot:
             for record, (opened, closed, measured) in zip(state.records, rounds, strict=False)
         ]
         self.ended = reduce(Counts.plus, (one.counts for one in self.past), Counts())
-        self.form = ReportFormat.of(state.recipe.build(), state.run)
+        self.form = state.format_of(state.round)
         self.request = None if state.finished else CachedBytes(state.request().encode())
-        self.weights = CachedBytes(_doubles(state.state.weights))  # the devices work on these
+        self.weights = CachedBytes(_doubles(state.sent))  # the devices work on these
         self.model = CachedBytes(_doubles(state.state.average))
         self.preparing = task.preparing(state)
-        text = "null" if self.preparing is None else self.preparing.encode()
-        self.preparing_text = CachedBytes(text.encode())
+        self.preparing_text = CachedBytes(preparing_text(self.preparing, state.question))
 
     @property
     def round(self) -> int:
@@ -164,6 +164,25 @@ class RunSnapshot:
         """Accuracy and loss of the model on the test set; empty where there is none."""
         return (self.past[-1].measured if self.past else None) or {}
 
+    @cached_property
+    def answers(self) -> dict[int, Answer]:
+        """What people have answered in each epoch; empty for a task that trains."""
+        question, state = self.task.question, self.state
+        if question is None:
+            return {}
+        found = ((one.epoch, one.totals(state.recipe)) for one in state.answered)
+        return {
+            epoch: Answer.of(question, state.recipe, totals)
+            for epoch, totals in found
+            if totals.count
+        }
+
+    @cached_property
+    def said(self) -> list[dict[str, Any]]:
+        """What was measured or answered in each epoch, for JSON."""
+        found = self.state.measurements or self.answers
+        return [{"epoch": epoch, **one.as_dict()} for epoch, one in found.items()]
+
     def part(self, name: str) -> CachedBytes | None:
         """What devices need of the open round."""
         match name:
@@ -184,7 +203,7 @@ class RunSnapshot:
     @cached_property
     def task_text(self) -> CachedBytes:
         """The task for people and programs, as JSON."""
-        task, recipe = self.task, self.state.recipe
+        task, state, recipe = self.task, self.state, self.state.recipe
         solution = recipe.build()
         announced = Announcement(
             name=task.name,
@@ -198,7 +217,7 @@ class RunSnapshot:
             epsilon=float(recipe.epsilon or 0),
             charge=str(recipe.charge),
             bits=solution.bits,
-            report_bytes=self.form.size,
+            report_bytes=state.format_of(0).size,
             epochs=recipe.epochs,
             rounds_per_epoch=self.state.rounds_per_epoch,
             rounds=self.rounds,
@@ -210,6 +229,8 @@ class RunSnapshot:
             averaging=float(recipe.averaging),
             public_rows=self.said_of_rows,
             shuffle=self.shuffled,
+            measure=None if state.measuring is None else state.measuring.announced,
+            question=task.question,
         )
         return CachedBytes(announced.encode())
 

@@ -16,14 +16,16 @@ from fedsel._internal.progress import patience
 from fedsel._internal.settings import check_keys, check_omitted, naming, naming_file, read_toml
 from fedsel.auto import model_of, reachable_n_min, waiting_probability
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
+from fedsel.measuring import least_clients, question_recipe
 from fedsel.preparation import FeatureScale
 from fedsel.preparation._public import PRIVATE
-from fedsel.recipe import AUTO, Recipe
+from fedsel.recipe import AUTO, RECOMMENDED, Recipe
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.server._keys import RunKeys
+from fedsel.server._measuring import asking_run
 from fedsel.server._plan import ServerPlan
 from fedsel.service._public import check_start, read_rows, read_start
-from fedsel.wire import CloseRule, Intent, Model, RecordPipeline, Schema
+from fedsel.wire import CloseRule, Intent, Model, Question, RecordPipeline, Schema
 from fedsel.wire._contract import Invitations, Shuffled, ShuffleRule, check_labels
 
 _OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "requested_solution"]
@@ -31,6 +33,8 @@ _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
 """Names that the layers below use for keys of the file."""
 _SHORT = ("features", "labels", "target_range")
 """Keys that are a short way to write a schema."""
+_OF_QUESTION = ("columns", "where", "bins", "quantiles")
+"""Keys that say more about a kind of question."""
 DROP_OUT = 0.1
 """The share of the clients that is taken not to report in an epoch."""
 PART_BYTES = 1 << 20
@@ -94,6 +98,9 @@ class Task:
       known; ``public_rows``: a file of records without labels that belong to nobody, which give
       the preparation of records (`fedsel.preparation`); ``loss``: of that model. Without a schema
       the recipe has ``dim``, and devices bring updates of their own.
+    - ``question``: what is asked in place of training (`fedsel.wire.Question`); in a file a kind of
+      question beside ``columns`` (or a schema), ``where``, ``bins`` and ``quantiles``, or a table
+      of these. It is asked anew in each epoch.
     - ``start``: a file of weights (.npy) to begin with, or a model (.json), which also says how
       devices prepare records; zeros without one.
     - ``shuffle``: devices seal their reports and give them to a relay, which releases a round whole
@@ -124,6 +131,7 @@ class Task:
     origins: tuple[str, ...] = ()
     evaluation: dict[str, str] | None = None
     shuffle: ShuffleRule | None = None
+    question: Question | None = None
     limits: Limits = field(default_factory=Limits)
     file: Path | None = field(default=None, compare=False)
 
@@ -132,7 +140,10 @@ class Task:
         if self.invitations not in get_args(Invitations):
             raise InvalidArgument("invitations", self.invitations, '"signed" or "open"')
         LinearModel(self.loss)
-        self._check_records()
+        if self.question is None:
+            self._check_records()
+        else:
+            self._check_question(self.question)
         if self.dim > MOST_DIM:
             if self.schema is None:
                 raise InvalidArgument("dim", self.dim, f"at most {MOST_DIM}")
@@ -140,6 +151,24 @@ class Task:
             raise InvalidArgument("features", self.schema.feature_count, allowed)
         self._check_shuffle()
         _ = self.begin  # reports whatever else is wrong before anything is served
+
+    def _check_question(self, question: Question) -> None:
+        """Refuse what belongs to training, and clients of whom nothing could be said."""
+        trains = ("feature_range", "public_mean", "public_rows", "records_per_client", "start")
+        given = {name: getattr(self, name) for name in (*trains, "schema", "evaluation")}
+        given["dim"], given["measure"] = self.recipe.dim, self.recipe.measure or None
+        check_omitted("omitted with a question", **given)
+        if self.recipe.solution not in (RECOMMENDED, question.solution):
+            allowed = f"omitted with a question: {question.solution} answers it"
+            raise InvalidArgument("solution", self.recipe.solution, allowed)
+        solution = self.begin.recipe.build()
+        least = least_clients(solution)
+        if self.clients < least:
+            allowed = (
+                f"at least {least:,} for ε = {float(solution.claimed):g} a report: with fewer the"
+                " intervals would reach over half of the range"
+            )
+            raise InvalidArgument("clients", self.clients, allowed)
 
     def _check_records(self) -> None:
         if self.schema is None:
@@ -226,7 +255,9 @@ class Task:
 
     @property
     def dim(self) -> int:
-        """The entries of an update."""
+        """The entries of an update, or the number of answers."""
+        if self.question is not None:
+            return self.question.count
         return int(self.recipe.dim or 0) if self.schema is None else self.schema.dim
 
     @cached_property
@@ -251,6 +282,8 @@ class Task:
     @cached_property
     def begin(self) -> Checkpoint:
         """A new run of this task, before its first round."""
+        if self.question is not None:
+            return self._asking(self.question)
         recipe = self.planned.recipe_of(self.dim)
         preparing, start = self.planned.preparing_of(recipe), self.begins_with
         return Checkpoint.begin(
@@ -260,7 +293,29 @@ class Task:
             plan=None if preparing is None else preparing.plan,
             intent=Intent(self.purpose, self.recipient),
             given=self.planned.given(preparing),
+            measuring=self.planned.measuring_of(recipe, self._classes),
         )
+
+    def _asking(self, question: Question) -> Checkpoint:
+        """A run that asks; the same question of the same recipient is the same run everywhere.
+
+        So a device that has answered it sends the same report again, and pays once.
+        """
+        recipe = question_recipe(question, self.recipe.epsilon or 0, self.recipe.epochs)
+        begin = Checkpoint.begin(
+            recipe,
+            rounds_per_epoch=self.rounds_per_epoch,
+            intent=Intent(self.purpose, self.recipient),
+            asks=True,
+        )
+        return replace(begin, run=asking_run(question, begin.recipe, begin.intent))
+
+    @property
+    def _classes(self) -> int | None:
+        """How many classes the model tells apart, 0 for numbers; None if its devices decide."""
+        if self.schema is None:
+            return None
+        return 0 if self.schema.target_range else len(self.schema.class_names)
 
     def begun(self, secret: bytes) -> Checkpoint:
         """The same; of a shuffled run with its keys, which follow from a secret."""
@@ -272,6 +327,8 @@ class Task:
 
     def preparing(self, state: Checkpoint) -> RecordPipeline | None:
         """What devices do with their records in this round; None where that is their own affair."""
+        if self.question is not None:
+            return None
         bounds = self.planned.bounds_of(self.dim)
         if bounds is None or state.preparation is None:
             return self.planned.preparing_of(state.recipe)
@@ -327,7 +384,7 @@ class Task:
         """
         own = [f.name for f in fields(cls) if f.name not in ("recipe", "file")]
         required = ("name", "epsilon", "clients", "close_after")
-        check_keys(values, [*own, *_SHORT, *_OF_RECIPE], required=required)
+        check_keys(values, [*own, *_SHORT, *_OF_QUESTION, *_OF_RECIPE], required=required)
         with naming(_RENAMED):
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
@@ -337,7 +394,10 @@ class Task:
             given["shuffle"] = _shuffle(values, recipe, given["close_after"])
             given["limits"] = table_of(Limits, "limits", given.get("limits", {}))
             given["evaluation"] = _evaluation(given.get("evaluation"))
-            if "features" in values:
+            asked = _question(values)
+            if asked is not None:
+                given |= {"question": asked, "schema": None}
+            elif "features" in values:
                 given |= _schema_of_features(values)
             else:
                 check_omitted("omitted without features", **{k: values.get(k) for k in _SHORT})
@@ -345,6 +405,27 @@ class Task:
             if "origins" in given:
                 given["origins"] = texts_of("origins", given["origins"])
             return cls(recipe=recipe, file=file, **given)
+
+
+def _question(values: Mapping[str, Any]) -> Question | None:
+    """The question of a table, or of a kind with its columns beside it; None without one."""
+    given = values.get("question")
+    beside = {key: values[key] for key in _OF_QUESTION if values.get(key) is not None}
+    if given is None:
+        check_omitted("omitted without a question", **beside)
+        return None
+    if isinstance(given, Question):
+        return given
+    if isinstance(given, str):
+        if values.get("schema") is not None:
+            check_omitted("omitted beside a schema", columns=beside.get("columns"))
+            schema = _schema(values["schema"])
+            beside["columns"] = {} if schema is None else schema.columns
+        if "columns" not in beside:
+            raise InvalidArgument("columns", None, "a table of columns by name, or a schema")
+        given = {"kind": given, **beside}
+    with naming(lambda name: name.removeprefix("question.")):
+        return Question.of_dict(given)
 
 
 def _schema(given: Any) -> Schema | None:

@@ -151,9 +151,10 @@ class TrainingRun:
 
     def _added(self, transaction: Transaction, status: RoundStatus) -> Totals:
         """The sums of the round, from the database: memory does not grow with the reports."""
-        totals = self.snapshot.state.recipe.build().in_round(status.round).totals()
+        state = self.snapshot.state
+        form, totals = state.format_of(status.round), state.solution_of(status.round).totals()
         for chunk in transaction.reports(status.round):
-            totals.add(self.snapshot.form.decode_many(chunk).reports)
+            totals.add(form.decode_many(chunk).reports)
         if totals.count != status.counts.accepted:
             raise CheckpointError(
                 f"round {status.round} has {totals.count} reports, not {status.counts.accepted}"

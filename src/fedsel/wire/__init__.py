@@ -4,6 +4,7 @@ from fedsel.wire._columns import Category, Number
 from fedsel.wire._contract import Announcement, CloseRule, Shuffled, ShuffleRule, Verdict
 from fedsel.wire._dates import Date
 from fedsel.wire._model import Model
+from fedsel.wire._model_question import ModelQuestion, measured_question, measuring_run
 from fedsel.wire._pipeline import RecordPipeline
 from fedsel.wire._question import Question
 from fedsel.wire._report import Batch, ReportFormat, Sealed, Sealing
@@ -28,6 +29,7 @@ __all__ = [
     "Intent",
     "InvalidMessage",
     "Model",
+    "ModelQuestion",
     "Number",
     "Question",
     "RecordPipeline",
@@ -44,4 +46,6 @@ __all__ = [
     "check_sendable",
     "decode_recipe",
     "encode_recipe",
+    "measured_question",
+    "measuring_run",
 ]

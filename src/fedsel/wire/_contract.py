@@ -19,6 +19,9 @@ from fedsel._internal.models import REGRESSING, LinearModel, Loss
 from fedsel.errors import InvalidArgument, check_count, check_float, check_positive
 from fedsel.mechanisms.central import DELTA, CentralGuarantee, add_up, compose
 from fedsel.recipe import Recipe, check_at_least_zero
+from fedsel.solutions._blocks import MOST_ANSWERS
+from fedsel.wire._model_question import MOST_QUESTIONS
+from fedsel.wire._question import Question
 from fedsel.wire._report import RUN_BYTES, check_public_key
 from fedsel.wire._request import InvalidMessage
 from fedsel.wire._schema import Schema
@@ -241,12 +244,40 @@ class Shuffled:
 
 
 @final
+@dataclass(frozen=True)
+class Measures:
+    """How the last ``rounds`` of each epoch measure the model: with one report of ``epsilon``.
+
+    A device that measures spends all on it and trains in no round. ``answers`` has M of each
+    question, which `ModelQuestion` asks in its round.
+    """
+
+    rounds: int
+    epsilon: float
+    answers: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_count("measure.rounds", self.rounds, most=_MOST_ROUNDS)
+        check_positive("measure.epsilon", self.epsilon)
+        if not 1 <= len(self.answers) <= MOST_QUESTIONS:
+            raise InvalidArgument("measure.answers", list(self.answers), "one to three numbers")
+        for count in self.answers:
+            check_count("measure.answers", count, least=2, most=MOST_ANSWERS)
+
+    @classmethod
+    def of_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The values of a service's JSON, checked."""
+        return cls(values["rounds"], values["epsilon"], tuple(values["answers"]))
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
     """A task as its service announces it at ``/v1/task``; the fields are the keys of its JSON.
 
     ``schema`` says what devices make of their records, None that they bring updates of their own.
     ``shuffle`` says that reports leave sealed, by way of a relay; None that they go to the service.
+    ``measure`` says which rounds measure the model, ``question`` what is asked instead of training.
     The fields with a default are for people. A device does not read them: it takes ε, d and the
     rest from the request.
     """
@@ -274,6 +305,8 @@ class Announcement:
     averaging: float | None = None
     public_rows: str = ""
     shuffle: Shuffled | None = None
+    measure: Measures | None = None
+    question: Question | None = None
 
     def __post_init__(self) -> None:
         check_labels(self.schema, self.loss)
@@ -284,6 +317,8 @@ class Announcement:
         values["run"] = self.run.hex()
         values["schema"] = None if self.schema is None else self.schema.to_dict()
         values["shuffle"] = None if self.shuffle is None else self.shuffle.to_dict()
+        values["measure"] = None if self.measure is None else vars(self.measure)
+        values["question"] = None if self.question is None else self.question.to_dict()
         values["close_after"] = {k: v for k, v in vars(self.close_after).items() if v is not None}
         return json.dumps(values, ensure_ascii=False, allow_nan=False).encode()
 
@@ -298,7 +333,8 @@ class Announcement:
     @classmethod
     def _read(cls, values: Mapping[str, Any]) -> Self:
         run, schema = bytes.fromhex(values["run"]), values["schema"]
-        shuffle = values.get("shuffle")
+        shuffle, measure = values.get("shuffle"), values.get("measure")
+        question = values.get("question")
         known = {f.name for f in fields(CloseRule)}
         if len(run) != RUN_BYTES or values["invitations"] not in get_args(Invitations):
             raise ValueError
@@ -312,6 +348,8 @@ class Announcement:
             schema=None if schema is None else Schema.of_dict(schema),
             loss=values["loss"],
             shuffle=None if shuffle is None else Shuffled.of_dict(shuffle),
+            measure=None if measure is None else Measures.of_dict(measure),
+            question=None if question is None else Question.of_dict(question),
         )
 
 

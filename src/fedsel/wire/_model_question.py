@@ -14,6 +14,7 @@ Edges are public: they follow from the weights, which everybody has. A bin begin
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,7 +25,12 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.solutions._blocks import MOST_ANSWERS
+from fedsel.wire._report import RUN_BYTES
 
+MOST_QUESTION_BYTES = 1 << 16
+"""Of a question's text."""
+MOST_QUESTIONS = 3
+"""Of a model, in a run."""
 ModelKind = Literal["spread", "scores", "predictions", "confidence", "residuals"]
 NO_ANSWER = -1
 _ROWS = ("wrong", "right")
@@ -137,6 +143,23 @@ class ModelQuestion:
         """The question of plain values, checked."""
         lists = (tuple(values.get(name, ())) for name in ("edges", "targets"))
         return cls(values["kind"], values["classes"], *lists)
+
+
+def measuring_run(run: bytes, number: int) -> bytes:
+    """The run of the reports on a question about the model that a run trains.
+
+    Whoever knows the run knows its name; so a device can tell which run it measures for.
+
+    >>> measuring_run(bytes(16), 0) != measuring_run(bytes(16), 1)
+    True
+    """
+    return hashlib.sha256(b"fedsel measuring" + run + bytes([number])).digest()[:RUN_BYTES]
+
+
+def measured_question(run: bytes, asked: bytes) -> int | None:
+    """The number of the question that a request of run ``asked`` asks about a run's model."""
+    runs = (measuring_run(run, number) for number in range(MOST_QUESTIONS))
+    return next((number for number, one in enumerate(runs) if one == asked), None)
 
 
 def _ranges(what: str, edges: tuple[float, ...]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from fedsel.auto._run_plan import plan_for
 from fedsel.errors import InvalidArgument, check_count, check_vectors
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans
 from fedsel.recipe import Recipe
+from fedsel.wire._model_question import ModelQuestion
 
 _MOST_OCTAVES = 64
 _OF_EACH_FEATURE = ("spread", "centre", "origin")
@@ -149,6 +150,22 @@ class RecordPipeline:
             loose = np.broadcast_to(np.asarray(plan["loose"], dtype=bool), features)
             plan = Plan(**{**plan, "loose": tuple(loose.tolist())})
         return cls(FeatureScale(low, high, octaves), Preparation.of_dict(known), plan)
+
+
+def preparing_text(pipeline: RecordPipeline | None, question: ModelQuestion | None) -> bytes:
+    """What travels beside the weights: the pipeline, and in a round that measures the question."""
+    if question is None:
+        return (pipeline.encode() if pipeline is not None else "null").encode()
+    own = None if pipeline is None else pipeline.to_dict()
+    parts = {"measure": question.to_dict(), "pipeline": own}
+    return json.dumps(parts, separators=(",", ":")).encode()
+
+
+def measured_text(text: str, most: int) -> tuple[RecordPipeline, ModelQuestion]:
+    """Pipeline and question of a round that measures; anything else raises an error."""
+    parts = json.loads(text)
+    question = ModelQuestion.of_dict(parts["measure"])
+    return RecordPipeline.of_dict(parts["pipeline"], most), question
 
 
 def _finite(name: str, values: Any) -> NDArray[np.float64]:
