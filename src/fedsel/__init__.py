@@ -26,6 +26,7 @@ from fedsel.solutions import (
 
 if TYPE_CHECKING:
     from fedsel.advising import advise
+    from fedsel.asking import ask
     from fedsel.auditing import audit, certify_by_enumeration, exact_law
     from fedsel.device import Client, Ledger, Policy
     from fedsel.mechanisms.central import amplify, local_budget
@@ -45,6 +46,7 @@ _LAZY = {
     "Schema": "fedsel.wire",
     "advise": "fedsel.advising",
     "amplify": "fedsel.mechanisms.central",
+    "ask": "fedsel.asking",
     "audit": "fedsel.auditing",
     "certify_by_enumeration": "fedsel.auditing",
     "exact_law": "fedsel.auditing",
@@ -93,6 +95,7 @@ __all__ = [
     "__version__",
     "advise",
     "amplify",
+    "ask",
     "audit",
     "certify",
     "certify_by_enumeration",

@@ -8,6 +8,13 @@ from fedsel.measuring._model import (
     measurement,
     measuring_clients,
 )
+from fedsel.measuring._planning import (
+    clients_for,
+    expected_error,
+    half_width,
+    least_clients,
+    question_recipe,
+)
 from fedsel.measuring._tally import Estimate, Tally, consistent
 
 __all__ = [
@@ -17,7 +24,12 @@ __all__ = [
     "Measurement",
     "Tally",
     "answer_recipe",
+    "clients_for",
     "consistent",
+    "expected_error",
+    "half_width",
+    "least_clients",
     "measurement",
     "measuring_clients",
+    "question_recipe",
 ]

@@ -27,17 +27,22 @@ from numpy.typing import NDArray
 from fedsel._internal.settings import check_keys
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_float
 from fedsel.solutions._blocks import MOST_ANSWERS
-from fedsel.wire._columns import MISSING, Category, Cells, Number, listed
+from fedsel.wire._columns import MISSING, Category, Cells, Number, listed, matcher
 from fedsel.wire._schema import Schema
 
 Kind = Literal["count", "histogram", "mean", "quantiles", "cross table"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-BINS = {"histogram": 10, "quantiles": 32, "cross table": 4, "count": 10}
-"""The parts of a number's range, unless the question says how many."""
+BINS = {"histogram": 10, "quantiles": 16, "cross table": 4}
+"""The parts of a number's range, unless the question says how many. Quantiles need the shares of
+many bins together, whose errors add up: at a small ε fewer bins are more accurate."""
+MOST_BINS = {"quantiles": 1024}
+"""The most of them, where it is not `MOST_ANSWERS`: every edge is a test of its own."""
 QUANTILES = (0.25, 0.5, 0.75)
 NO_ANSWER = -1
 _ONE_COLUMN = ("histogram", "mean", "quantiles")
 _KEYS = ("kind", "columns", "where", "bins", "quantiles")
+_DIGITS = range(6, 18)
+"""How many digits of an edge are shown: the fewest that tell all edges apart."""
 
 
 @final
@@ -85,32 +90,42 @@ class Question:
             check_count("levels", self.count, least=2, most=MOST_ANSWERS)
 
     def _check_numbers(self) -> None:
-        if self.bins is not None:
-            if self.kind in ("count", "mean"):
-                raise InvalidArgument("bins", self.bins, f"omitted for a {self.kind}")
-            check_count("bins", self.bins, least=2, most=MOST_ANSWERS)
         for name, column in self._own.items():
             number = isinstance(column, Number)
             if number and column.low is None:
                 raise InvalidArgument("column", name, "one with public bounds, [low, high]")
+            if number and not math.isfinite(column.high - column.low):
+                bounds = [column.low, column.high]
+                raise InvalidArgument("bounds", bounds, "such that high − low is finite")
             if not number and self.kind in ("mean", "quantiles"):
                 raise InvalidArgument("column", name, f"one of numbers for {self.kind}")
+        has_numbers = any(isinstance(column, Number) for column in self._own.values())
+        if self.kind in BINS and has_numbers:
+            bins = BINS[self.kind] if self.bins is None else self.bins
+            most = MOST_BINS.get(self.kind, MOST_ANSWERS)
+            checked = check_count("bins", bins, least=2, most=most)
+            object.__setattr__(self, "bins", checked)  # one question, one text
+        elif self.bins is not None:
+            without = f"a {self.kind}" if self.kind not in BINS else "columns of levels"
+            raise InvalidArgument("bins", self.bins, f"omitted for {without}")
 
     def _check_where(self) -> None:
         if self.kind != "count":
             if self.where is not None:
                 raise InvalidArgument("where", self.where, f"omitted for a {self.kind}")
             return
-        if not self.where:
-            raise InvalidArgument("where", self.where, "what is counted: a column and its levels")
-        own, chosen = self._own, {}
-        for name, given in self.where.items():
-            if name not in own:
-                raise InvalidArgument("where", name, f"about one of its columns: {listed(own)}")
-            chosen[name] = _chosen(name, own[name], given)
-        if set(chosen) != set(own):
-            unused = next(name for name in own if name not in chosen)
-            raise InvalidArgument("columns", unused, "one that where is about")
+        if not isinstance(self.where, Mapping) or not self.where:
+            allowed = 'what is counted: columns by name, such as {"job": "cook"}'
+            raise InvalidArgument("where", self.where, allowed)
+        for name in self.where:
+            if name not in self._own:
+                allowed = f"about one of its columns: {listed(self._own)}"
+                raise InvalidArgument("where", name, allowed)
+        chosen = {}
+        for name, column in self._own.items():
+            if name not in self.where:
+                raise InvalidArgument("columns", name, "one that where is about")
+            chosen[name] = _chosen(name, column, self.where[name])
         object.__setattr__(self, "where", chosen)
 
     def _check_quantiles(self) -> None:
@@ -119,9 +134,12 @@ class Question:
                 raise InvalidArgument("quantiles", self.quantiles, f"omitted for a {self.kind}")
             return
         given = QUANTILES if self.quantiles is None else self.quantiles
-        checked = tuple(check_float("quantiles", q) for q in given)
-        if not checked or not all(0 < q < 1 for q in checked) or sorted(set(checked)) != [*checked]:
-            raise InvalidArgument("quantiles", list(given), "ascending, each in (0, 1)")
+        wanted = "ascending numbers, each in (0, 1)"
+        if not isinstance(given, list | tuple) or not given:
+            raise InvalidArgument("quantiles", given, wanted)
+        checked = tuple(check_float("quantiles", q, wanted) for q in given)
+        if not all(0 < q < 1 for q in checked) or sorted(set(checked)) != [*checked]:
+            raise InvalidArgument("quantiles", [*given], wanted)
         object.__setattr__(self, "quantiles", checked)
 
     # --- answers --------------------------------------------------------------------------------
@@ -153,7 +171,7 @@ class Question:
     @cached_property
     def parts(self) -> dict[str, tuple[str, ...]]:
         """The answers of each column, as people read them."""
-        return {name: self._labels_of(column) for name, column in self._own.items()}
+        return {name: self._labels_of(name) for name in self._own}
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -162,27 +180,24 @@ class Question:
             return "no", "yes"
         return tuple(" × ".join(parts) for parts in product(*self.parts.values()))
 
-    def _bins_of(self) -> int:
-        return BINS.get(self.kind, 1) if self.bins is None else self.bins
-
     def edges(self, name: str) -> NDArray[np.float64]:
         """The bins + 1 edges of a number's parts."""
         column = self._own[name]
-        return np.linspace(column.low, column.high, self._bins_of() + 1)
+        return np.linspace(column.low, column.high, (self.bins or 1) + 1)
 
-    def _labels_of(self, column: Any) -> tuple[str, ...]:
+    def _labels_of(self, name: str) -> tuple[str, ...]:
+        column = self._own[name]
         if isinstance(column, Category):
             return column.levels
-        edges = [f"{edge:g}" for edge in np.linspace(column.low, column.high, self._bins_of() + 1)]
-        parts = tuple(f"{a} to {b}" for a, b in pairwise(edges))
+        parts = tuple(f"{a} to {b}" for a, b in pairwise(_told_apart(self.edges(name))))
         return (*parts, MISSING) if column.indicator else parts
 
     def answers(self, table: Any, names: Sequence[str] | None = None) -> NDArray[np.int64]:
         """The answer (n,) that each record of a table gives; −1 for none. Not for a mean."""
         cells = dict(zip(self._own, self.columns.cells(table, names), strict=True))
-        codes = {name: self._codes(name, column) for name, column in cells.items()}
         if self.kind == "count":
-            return self._counted(codes, cells)
+            return self._counted(cells)
+        codes = {name: self._codes(name, column) for name, column in cells.items()}
         combined = np.zeros(len(next(iter(codes.values()))), dtype=np.int64)
         known = np.ones(len(combined), dtype=bool)
         for name, own in codes.items():
@@ -205,21 +220,21 @@ class Question:
         column = self._own[name]
         if isinstance(column, Category):
             return column.codes(cells)
-        value, bins = _value(column, cells), self._bins_of()
+        value, bins = _value(column, cells), self.bins or 1
         with np.errstate(invalid="ignore"):
             place = np.floor((value - column.low) / (column.high - column.low) * bins)
         absent = bins if column.indicator else NO_ANSWER
         return np.where(np.isnan(value), absent, np.clip(place, 0, bins - 1)).astype(np.int64)
 
-    def _counted(self, codes: Mapping[str, Any], cells: Mapping[str, Cells]) -> NDArray[np.int64]:
-        length = len(next(iter(codes.values())))
+    def _counted(self, cells: Mapping[str, Cells]) -> NDArray[np.int64]:
+        length = len(next(iter(cells.values())))
         fits, known = np.ones(length, dtype=bool), np.ones(length, dtype=bool)
         for name, chosen in (self.where or {}).items():
             column = self._own[name]
             if isinstance(column, Category):
-                wanted = [column.levels.index(str(level)) for level in chosen]
-                fits &= np.isin(codes[name], wanted)
-                known &= codes[name] >= 0
+                codes = column.codes(cells[name])
+                fits &= np.isin(codes, [column.levels.index(level) for level in chosen])
+                known &= codes >= 0
             else:
                 value = _value(column, cells[name])
                 low, high = map(float, chosen)
@@ -228,15 +243,28 @@ class Question:
         return np.where(known, fits.astype(np.int64), NO_ANSWER)
 
     def check_answered(self, answers: NDArray[Any]) -> None:
-        """Refuse records that give no answer, and say what would give them one."""
+        """Refuse records that give no answer, and say what would give them one.
+
+        >>> question = Question("histogram", {"job": ["cook", "smith"]})
+        >>> question.check_answered(question.answers({"job": ["cook", "nurse"]}))
+        Traceback (most recent call last):
+        fedsel.errors.InvalidData: job: 1 of 2 records gives no answer: name every level, ...
+        """
         none = answers == NO_ANSWER if answers.dtype.kind == "i" else np.isnan(answers)
         missing = int(np.count_nonzero(none))
-        if missing:
-            raise InvalidData(
-                f"{', '.join(self.names)}: {missing} of {len(answers)} records give no answer. Name"
-                ' every level, or add the level "other"; for cells that are missing set the'
-                " column's missing"
-            )
+        if not missing:
+            return
+        columns = self._own.values()
+        remedies = []
+        if any(isinstance(column, Category) for column in columns):
+            remedies.append('name every level, or add the level "other"')
+        if any(isinstance(column, Number) for column in columns):
+            remedies.append("say in the schema what a missing number counts as (its missing)")
+        give = "gives" if missing == 1 else "give"
+        raise InvalidData(
+            f"{', '.join(self.names)}: {missing:,} of {len(answers):,} records {give} no answer:"
+            f" {'; '.join(remedies)}"
+        )
 
     # --- as text --------------------------------------------------------------------------------
 
@@ -272,14 +300,8 @@ class Question:
         if not isinstance(values, Mapping):
             raise InvalidArgument("question", values, f"a table with {', '.join(_KEYS)}")
         check_keys(values, _KEYS, required=("kind", "columns"), within="question.")
-        where, quantiles = values.get("where"), values.get("quantiles")
-        return cls(
-            values["kind"],
-            Schema.of_dict({"columns": values["columns"]}),
-            where,
-            values.get("bins"),
-            None if quantiles is None else tuple(quantiles),
-        )
+        columns = Schema.of_dict({"columns": values["columns"]})
+        return cls(values["kind"], columns, *(values.get(key) for key in _KEYS[2:]))
 
 
 def _schema(given: Any) -> Schema:
@@ -300,21 +322,42 @@ def _value(column: Number, cells: Cells) -> NDArray[np.float64]:
 def _chosen(name: str, column: Any, given: Any) -> tuple[Any, ...]:
     """The levels, or the range, that ``where`` chooses of a column."""
     if isinstance(column, Category):
-        texts = tuple(map(str, given)) if isinstance(given, list | tuple) else (str(given),)
-        for text in texts:
-            if text not in column.levels:
+        read = matcher(column.levels)
+        wished = given if isinstance(given, list | tuple) else [given]
+        codes = {read(level): level for level in wished}
+        for code, level in codes.items():
+            if code < 0:
                 allowed = f"a level of {name}: {listed(column.levels)}"
-                raise InvalidArgument("where", text, allowed)
-        if not texts or len(set(texts)) == len(column.levels):
-            raise InvalidArgument("where", list(texts), f"some of the levels of {name}, not all")
-        return texts
+                raise InvalidArgument("where", level, allowed)
+        if not 0 < len(codes) < len(column.levels):
+            raise InvalidArgument("where", [*wished], f"some of the levels of {name}, not all")
+        return tuple(column.levels[code] for code in sorted(codes))
     wanted = f"[low, high] with low < high, a part of the range of {name}"
     if not isinstance(given, list | tuple) or len(given) != 2:
         raise InvalidArgument("where", given, wanted)
     low, high = (check_float("where", x) for x in given)
-    if not low < high or high <= column.low or low > column.high:
+    outside = high <= column.low or low > column.high
+    if not low < high or outside or (low <= column.low and high > column.high):
         raise InvalidArgument("where", list(given), wanted)
     return low, high
+
+
+def _told_apart(edges: NDArray[np.float64]) -> list[str]:
+    """The edges of bins as texts, with as many digits as they need to differ.
+
+    >>> _told_apart(np.array([0, 2.5, 5])), _told_apart(np.array([1e6, 1e6 + 1]))
+    (['0', '2.5', '5'], ['1000000', '1000001'])
+    """
+    for digits in _DIGITS:
+        texts = [
+            str(int(edge)) if edge.is_integer() and abs(edge) < 1e15 else f"{edge:.{digits}g}"
+            for edge in edges.tolist()
+        ]
+        if len(set(texts)) == len(texts):
+            return texts
+    raise InvalidArgument(
+        "bins", len(edges) - 1, "fewer: there are no so many numbers in the range"
+    )
 
 
 def _said(chosen: tuple[Any, ...]) -> str:
