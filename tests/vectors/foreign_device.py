@@ -11,6 +11,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from tests.vectors import foreign, foreign_blocks, foreign_fresh, foreign_public
+from tests.vectors.foreign_windows import added, concerns, held, limits_of, time_of
 
 SELECTIONS = ("PE-published", "EXP", "PE", "PS")
 PRIVATE = {
@@ -27,7 +28,6 @@ NOT_PRIVATE = {
     *("NP", "NP-RS", "NP-K", "RS", "PrivUnit", "Duchi-L2", "SignDS"),
     *(f"{s}{x}" for s in SELECTIONS for x in ("", "-O")),
 }
-GRID = math.lcm(*range(1, 101), 2**40, 10**17)
 HEAD, RECIPE = "<4sB16sII", "<24sQQQIdB8sdddQddI"
 
 
@@ -210,17 +210,12 @@ def check_policy(policy, fields, weights):
 # --- sections 9 and 10 -----------------------------------------------------------------------
 
 
-def added(spent, price):
-    if GRID * price.denominator % spent.denominator:
-        spent = Fraction(math.ceil(spent * GRID), GRID)
-    return spent + price
-
-
 class Device:
-    """One policy and one ledger."""
+    """One policy and one ledger, begun at a time."""
 
-    def __init__(self, policy, visible, marks):
+    def __init__(self, policy, visible, marks, begun):
         self.policy, self.characters = policy, (visible, marks)
+        self.begun, self.limits = begun, limits_of(policy)
         self.spent, self.runs, self.entries = Fraction(0), {}, []
 
     def answer(self, message, weights, update, time, words):
@@ -232,6 +227,9 @@ class Device:
         if earlier is not None:
             return earlier
         recipe, policy = fields["recipe"], self.policy
+        asking = recipe["solution"] == "BR"
+        if asking and isinstance(update, int):
+            update = [float(entry == update) for entry in range(recipe["dim"])]
         g = foreign.saturated(update if len(update) == recipe["dim"] else [0.0] * recipe["dim"])
         if recipe["solution"].endswith("-O"):
             g = foreign.saturated(g, recipe["learning_rate"])
@@ -243,7 +241,13 @@ class Device:
         before = self.runs[run]["residual"] or [0.0] * recipe["dim"]
         pairs, kept = foreign.report(recipe, fields["round"], g, before, words)
         report = foreign.message(bytes.fromhex(run), fields["round"], pairs)
-        self.entries.append((run, fields["epoch"], fields["round"], time, digest, report))
+        time, own = self._time(time), [e for e in self.entries if e[0] == run]
+        if asking and own and (g == before or not self._affords(fields, price, time)):
+            report, price = report[:8] + own[-1][5][8:], Fraction(0)
+        elif asking:
+            kept = g
+        entry = (run, fields["epoch"], fields["round"], time, digest, report, price)
+        self.entries.append(entry)
         self.spent = added(self.spent, price)
         made = sum(e[:2] == (run, fields["epoch"]) for e in self.entries)
         last = fields["epoch"] == recipe["epochs"] - 1 and made >= policy["reports_per_epoch"]
@@ -270,6 +274,23 @@ class Device:
         today, most = sum(e[3] > time - 86400 for e in self.entries), policy["reports_per_day"]
         if most is not None and today >= most:
             raise Refused("TOO_OFTEN")
-        if added(self.spent, price) > Fraction(policy["lifetime"]):
+        asking = fields["recipe"]["solution"] == "BR"
+        if not self._affords(fields, price, self._time(time)) and not (asking and own):
             raise Refused("EXHAUSTED")
         return None
+
+    def _time(self, now):
+        times = [self.begun, *(e[3] for e in self.entries)]
+        found = time_of(now, times, self.limits, self.policy.get("clock_tolerance"))
+        if found is None:
+            raise Refused("CLOCK")
+        return found
+
+    def _affords(self, fields, price, time):
+        stated = {run: known["task"][1:] for run, known in self.runs.items()}
+        past = [(e[3], e[6], *stated[e[0]]) for e in self.entries]
+        return all(
+            added(held(limit, past, time), price) <= limit[0]
+            for limit in self.limits
+            if concerns(limit[2:], (fields["purpose"], fields["recipient"]))
+        )

@@ -4,10 +4,15 @@ import math
 import re
 from fractions import Fraction
 
-from tests.vectors.foreign_device import added
-
+GRID = math.lcm(*range(1, 101), 2**40, 10**17)
 SECONDS = {"hour": 3_600, "day": 86_400, "week": 604_800}
 MOST = 3_650 * 86_400
+
+
+def added(spent, price):
+    if GRID * price.denominator % spent.denominator:
+        spent = Fraction(math.ceil(spent * GRID), GRID)
+    return spent + price
 
 
 def seconds(text):

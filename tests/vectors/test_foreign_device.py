@@ -6,7 +6,8 @@ from fractions import Fraction
 import pytest
 
 from tests.vectors import foreign
-from tests.vectors.foreign_device import GRID, Device, Refused, added, charge, check_policy, parse
+from tests.vectors.foreign_device import Device, Refused, charge, check_policy, parse
+from tests.vectors.foreign_windows import GRID, added
 from tests.vectors.support import cases
 
 
@@ -68,10 +69,11 @@ def test_sums():
 
 def test_ledgers():
     for case in of("ledger", "ledgers"):
-        device = Device(case["policy"], *CHARACTERS)
+        device = Device(case["policy"], *CHARACTERS, case["calls"][0]["time"])
         for call in case["calls"]:
-            update = bytes.fromhex(call["update_f64"])
+            update = bytes.fromhex(call.get("update_f64", ""))
             numbers = list(struct.unpack(f"<{len(update) // 8}d", update))
+            numbers = call.get("answer", numbers)
             words = foreign.Words(call["words"])
             given = (bytes.fromhex(call["request"]), bytes.fromhex(call["weights"]), numbers)
             try:

@@ -10,7 +10,7 @@ import pytest
 from fedsel import Client, Policy, Recipe, Reports, solution
 from fedsel._internal.models import LinearModel
 from fedsel._internal.random import Stream
-from fedsel.device import LinearRecords, Reason, Refused, Request
+from fedsel.device import Ledger, LinearRecords, Reason, Refused, Request
 from fedsel.device._client import evaluated
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
@@ -203,6 +203,9 @@ def test_charges():
 
 def policy_of(fields):
     exact = {name: Fraction(fields[name]) for name in ("lifetime", "per_report")}
+    if "per_window" in fields:
+        epsilon, length = fields["per_window"]
+        exact["per_window"] = (Fraction(epsilon), length)
     return Policy.of({**fields, **exact})
 
 
@@ -230,11 +233,14 @@ def test_tables_that_are_policies_and_others():
 
 def test_ledgers(quick_path):
     for number, case in enumerate(of("ledger", "ledgers")):
-        client = Client(policy_of(case["policy"]), quick_path / str(number), create=True)
+        policy, ledger = policy_of(case["policy"]), Ledger(quick_path / str(number))
+        ledger._now = lambda case=case: case["calls"][0]["time"]
+        ledger.create(policy)
+        client = Client(policy, quick_path / str(number))
         for call in case["calls"]:
             client._entropy, client._now = words(call), lambda call=call: call["time"]
             message, weights = bytes.fromhex(call["request"]), bytes.fromhex(call["weights"])
-            update = array(call, "update_f64")
+            update = call["answer"] if "answer" in call else array(call, "update_f64")
             if "reason" in call:
                 with pytest.raises(Refused) as error:
                     client.answer(message, weights, update)
@@ -247,7 +253,8 @@ def test_ledgers(quick_path):
             history = client.history()
             assert (len(history.entries), str(history.spent)) == (call["reports"], call["spent"])
             if "digest" in call:
-                kind = b"<f4" if len(weights) == 24 else b"<f8"
+                asking = Request.decode(message).recipe.solution == "BR"
+                kind = b"<f4" if len(weights) == 24 and not asking else b"<f8"
                 assert hashlib.sha256(message + kind + weights).hexdigest() == call["digest"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from fedsel._internal.random import words_of
-from fedsel.device import Client, Policy, Refused
+from fedsel.device import Client, Ledger, Policy, Refused
 from fedsel.solutions._privacy import GRID, added
 from fedsel.wire import Intent, Request
 from tools.vectors.encoding import Case, Recorder, f32, f64, quiet, rational
@@ -55,7 +55,10 @@ class Story:
 
     def case(self, folder: Path) -> Case:
         policy = Policy.of({**DEFAULTS, **self.policy})
-        client = Client(policy, folder, create=True)
+        ledger = Ledger(folder)
+        ledger._now = lambda: self.calls[0].time
+        ledger.create(policy)
+        client = Client(policy, folder)
         calls = [_called(client, call, number) for number, call in enumerate(self.calls)]
         return {
             "kind": "ledger",
@@ -70,11 +73,12 @@ def _called(client: Client, call: Call, number: int) -> Case:
     recorder = client._entropy = Recorder(words_of(25, 0, number))
     client._now = lambda: call.time
     message = call.request if isinstance(call.request, bytes) else call.request.encode()
+    answers = isinstance(call.update, int)
     case: Case = {
         "request": message.hex(),
         "weights": call.weights.hex(),
         "time": call.time,
-        "update_f64": f64(call.update),
+        **({"answer": call.update} if answers else {"update_f64": f64(call.update)}),
         "words": recorder.words,
     }
     try:
@@ -82,10 +86,10 @@ def _called(client: Client, call: Call, number: int) -> Case:
             case["report"] = client.answer(message, call.weights, call.update).hex()
     except Refused as refused:
         case["reason"] = refused.reason.name
-    kind = "<f4" if len(call.weights) == 4 * _DIM else "<f8"
     history = client.history()
     if isinstance(call.request, Request):
-        run = call.request.run
+        run, narrow = call.request.run, len(call.weights) == 4 * _DIM
+        kind = "<f4" if narrow and call.request.recipe.solution != "BR" else "<f8"
         with client.ledger.transaction() as books:
             task = books.known_run(run)
             case["open"] = task is not None and task.is_open
@@ -131,6 +135,11 @@ def _asked(
 
 def stories() -> Iterator[Story]:
     """What is shown."""
+    yield from _trained()
+    yield from _answered()
+
+
+def _trained() -> Iterator[Story]:
     first = _asked()
     other = (2 * _WEIGHTS).astype("<f8").tobytes()
     yield Story(
@@ -256,4 +265,76 @@ def stories() -> Iterator[Story]:
             Call(_asked(3, epoch=0, run=1, name="RJ", bases=4, stated=Intent("", "A hospital"))),
         ],
         {"solutions": ("PS-PM-O", "RJ")},
+    )
+
+
+def _answers(
+    *answers: Any,
+    weights: Sequence[int] = (),
+    after: Sequence[int] = (),
+    per_epoch: int = 1,
+    **changes: Any,
+) -> list[Call]:
+    """A question in one round after another: so many doubles beside it, so many seconds later."""
+    return [
+        Call(
+            _asked(number, number // per_epoch, **{"name": "BR", **changes}),
+            _WEIGHTS[: weights[number] if weights else 0].astype("<f8").tobytes(),
+            TIME + (after[number] if after else 0),
+            answer,
+        )
+        for number, answer in enumerate(answers)
+    ]
+
+
+def _answered() -> Iterator[Story]:
+    asking: dict[str, Any] = {"solutions": ("BR",)}
+    cyclotomic: dict[str, Any] = {"k": 1, "words": 7, "bases": 3}
+    yield Story(
+        "an answer that has not changed is the same report again, for nothing; another one is "
+        "drawn anew; weights are doubles, however many",
+        _answers(4, 4, 2, 2, 4, weights=[0, 3, 6, 1, 3]),
+        asking,
+    )
+    unit = np.eye(6)[3]
+    yield Story(
+        "the same in the basis of a report; what is none of the answers is no answer, and vectors "
+        "are compared entry by entry",
+        _answers(3, unit, 2 * unit, -1, 6, -unit[:5], 3, **cyclotomic, epochs=7, epsilon=7),
+        asking,
+    )
+    twice = _answers(5, 5, 0, 0, 0, 1, per_epoch=2, epochs=3, epsilon=Fraction(3))
+    yield Story(
+        "two reports in an epoch; the answer is forgotten with the last one",
+        [*twice, twice[1], replace(twice[0], update=2), twice[5]],
+        {**asking, "reports_per_epoch": 2},
+    )
+    spent = _answers(1, 4, 4, 1)
+    yield Story(
+        "without budget the last report is given again, whatever the answer has become; a further "
+        "question is refused",
+        [*spent, replace(spent[0], request=_asked(0, run=1, name="BR"))],
+        {**asking, "lifetime": Fraction(3, 2), "runs": 2},
+    )
+    yield Story(
+        "once the budget is renewed, the answer is compared with the one that was drawn for",
+        _answers(1, 4, 4, 4, 1, after=[0, 600, DAY, DAY + 1, DAY + 2]),
+        {**asking, "per_window": (Fraction(1), "1 day")},
+    )
+    first, later = _answers(1, 1)
+    yield Story(
+        "weights that are no doubles, not finite or beyond the bound; a round that was answered, "
+        "and with other weights; a further run closes the oldest",
+        [
+            *(replace(first, weights=bytes(size)) for size in (4, 12, 7)),
+            replace(first, weights=np.array([0.5, np.nan]).tobytes()),
+            replace(first, weights=np.array([1.0000000000000002e6]).tobytes()),
+            first,
+            replace(first, update=3),
+            replace(first, weights=bytes(8)),
+            replace(later, request=_asked(1, name="BR", epsilon=Fraction(4))),
+            Call(_asked(0, run=1, name="BR", **cyclotomic), update=5),
+            later,
+        ],
+        asking,
     )
