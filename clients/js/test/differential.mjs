@@ -79,8 +79,12 @@ async function lived(steps) {
         decisions.push("confirmed");
       } else {
         const run = fromHex(number.toString(16).padStart(32, "0"));
-        const request = encodeRequest({ run, epoch: 0, round: 0 }, step, recipeOf(step.charge));
-        await client.answer(request, zeros, zeros);
+        if (step.question !== undefined) {
+          await client.answer(fromHex(step.question), new Uint8Array(0), step.answer);
+        } else {
+          const request = encodeRequest({ run, epoch: 0, round: 0 }, step, recipeOf(step.charge));
+          await client.answer(request, zeros, zeros);
+        }
         const [{ time, charge }] = (await client.history()).entries.slice(-1);
         decisions.push([time, String(charge)]);
       }

@@ -220,6 +220,7 @@ export const ledgers = {
   added: ({ spent, charge, total }) => same(String(added(exact(spent), exact(charge))), total),
   ledger: async ({ policy, calls }) => {
     const store = new MemoryStore();
+    globalThis.scripted.now = calls[0].time;
     const client = await Client.open(policy, store, { create: true });
     for (const [number, call] of calls.entries()) {
       const entropy = new Words(call.words ?? []);
@@ -250,7 +251,7 @@ function sameRun(store, call) {
 }
 
 async function reply(client, call) {
-  const update = call.update_f64 ? floats(call.update_f64, 8) : new Float64Array(0);
+  const update = call.answer ?? floats(call.update_f64, 8);
   try {
     const report = await client.answer(fromHex(call.request), fromHex(call.weights), update);
     return toHex(report);
