@@ -107,7 +107,8 @@ def test_ledgers_are_those_of_the_vectors(runner):
             continue
         _created(runner.ask, _policy(case["policy"]), case["calls"][0]["time"])
         for call in case["calls"]:
-            asked = call["time"], call["request"], call["weights"], call.get("update_f64")
+            update = call.get("update_f64", f"answer:{call.get('answer', 0) % (1 << 64):x}")
+            asked = call["time"], call["request"], call["weights"], update
             told = _answer(runner.ask, *asked, ",".join(call.get("words") or []))
             assert told == call.get("report", call.get("reason")), case["shows"]
             reason, entries, spent, *_ = runner.ask("history")
@@ -207,9 +208,13 @@ def _lived(ask, number, step, present):
     if "confirm" in step:
         told = ask("confirm", now, "The_owner")[0]
         return ("confirmed" if told == "DONE" else told), present
-    price = Fraction(step["charge"])
-    request = _request_of(price, number.to_bytes(16, "big"), step["purpose"], step["recipient"])
-    told = _answer(ask, now, request, "00" * 48, "00" * 48, "seed:1")
+    if "question" in step:
+        answer = f"answer:{step['answer']:x}"
+        told = _answer(ask, now, step["question"], "-", answer, f"seed:{number:x}")
+    else:
+        price = Fraction(step["charge"])
+        request = _request_of(price, number.to_bytes(16, "big"), step["purpose"], step["recipient"])
+        told = _answer(ask, now, request, "00" * 48, "00" * 48, "seed:1")
     if len(told) != 32:
         return told, present
     *_, at, paid = ask("history")
@@ -228,6 +233,30 @@ def _opened(ask, now, step, present):
         return "opened", question
     ask(*present)
     return told, present
+
+
+def _question(dim, run=1, epochs=2):
+    recipe = Recipe(
+        "BR", epsilon=Fraction(1, 2), dim=dim, k=1, epochs=epochs, mu=0.0, rho=None,
+        learning_rate=1.0, averaging=0.0, spread=0.0, centre=0.0,
+    )  # fmt: skip
+    return Request(run.to_bytes(16, "big"), 0, 0, recipe).encode().hex()
+
+
+def test_a_question_of_too_many_answers_is_refused(runner):
+    """Beyond the memory of the device, or the room of its ledger: nothing is charged."""
+    ask = runner.ask
+    _created(ask, Policy(400, 2, ["BR"], [100, 5000], runs=2))
+    for words in (1, 49, 150, 199):
+        told = ask("answer", BEGIN, _question(100), "-", "answer:7", "seed:1", words)
+        assert told[:2] == ["MEMORY", "-"]
+    assert ask("answer", BEGIN, _question(5000), "-", "answer:7", "seed:1")[0] == "INTERNAL"
+    reason, entries, *_ = ask("history")
+    assert (reason, entries) == ("DONE", "0")
+    assert ask("answer", BEGIN, _question(100), "-", "answer:7", "seed:1", 200)[0] == "DONE"
+    # What is not kept for another epoch needs no room.
+    once = _question(5000, run=2, epochs=1)
+    assert ask("answer", BEGIN, once, "-", "answer:4999", "seed:1")[0] == "DONE"
 
 
 # ---- What may not be lost ----

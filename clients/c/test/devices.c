@@ -264,7 +264,7 @@ static void do_confirm(const line *l)
   printf("%s", REASONS[fedsel_confirm_clock(&own.device, l->parts[2])]);
 }
 
-/* now, request, weights, update or -, words */
+/* now, request, weights, update or -, words, and words of memory where they are not what it takes */
 static void do_answer(const line *l)
 {
   size_t count, weight_bytes, size;
@@ -276,7 +276,7 @@ static void do_answer(const line *l)
   own.drawn = words_of(l, 5);
   const bool right = fedsel_read(&parsed, request, count) == FEDSEL_DONE;
   const size_t most = (size_t)1 << 20, wanted = right ? fedsel_answer_memory(&parsed) : 0;
-  own.device.words = wanted > most ? 0 : wanted;
+  own.device.words = l->count > 6 ? (size_t)number(l, 6) : wanted > most ? 0 : wanted;
   own.device.memory = malloc(8 * own.device.words + 8);
   printf("%s ", REASONS[fedsel_answer(&own.device, request, count, weights, weight_bytes, report,
                                       &size)]);

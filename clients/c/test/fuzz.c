@@ -84,6 +84,8 @@ static bool update(void *context, const fedsel_request *request, const uint8_t *
   (void)context, (void)weights, (void)weight_bytes;
   for (uint64_t i = 0; i < request->dim; i++)
     entries[i] = (double)(int64_t)next() * 1e-19;
+  if (request->solution.family == FEDSEL_BR && next() % 2 == 0)
+    fedsel_set_answer(entries, request, (int64_t)(next() % 3) - 1);
   return next() % 8 != 0;
 }
 
@@ -204,6 +206,9 @@ static uint32_t entries_of(const fedsel_store *store)
   return entries;
 }
 
+/* What each run is of: the second one asks a question. */
+static const char *solution_of(uint8_t run) { return run == 2 ? "BR" : "PS-PM"; }
+
 static void try_ledger(const disk *whole, fedsel_device *device)
 {
   uint8_t request[150], weights[8 * DIM] = {0}, report[FEDSEL_MOST_REPORT_BYTES];
@@ -218,7 +223,7 @@ static void try_ledger(const disk *whole, fedsel_device *device)
   const uint32_t before = entries_of(&device->store);
   const uint8_t run = (uint8_t)(1 + next() % 3);
   const uint32_t round = (uint32_t)(next() % 6);
-  request_of(request, "PS-PM", run, round);
+  request_of(request, solution_of(run), run, round);
   const fedsel_reason reason =
       fedsel_answer(device, request, sizeof request, weights, sizeof weights, report, &count);
   const uint32_t after = entries_of(&device->store);
@@ -229,7 +234,7 @@ static void try_ledger(const disk *whole, fedsel_device *device)
 
 int main(int count, char **arguments)
 {
-  static const char *const SOLUTIONS[] = {"PS-PM"};
+  static const char *const SOLUTIONS[] = {"PS-PM", "BR"};
   static const uint64_t DIMENSIONS[] = {DIM};
   static const fedsel_limit LIMITS[] = {{{3, {1, 0, 0}}, 0, NULL, NULL},
                                         {{2, {1, 0, 0}}, 86400, NULL, NULL}};
@@ -244,8 +249,8 @@ int main(int count, char **arguments)
   policy.solutions = SOLUTIONS;
   policy.dimensions = DIMENSIONS;
   policy.limits = LIMITS;
-  policy.solution_count = policy.dimension_count = 1;
-  policy.limit_count = policy.runs = 2;
+  policy.dimension_count = 1;
+  policy.solution_count = policy.limit_count = policy.runs = 2;
   policy.per_report = (fedsel_epsilon){1, {1, 0, 0}};
   policy.clip = policy.weight_bound = 1e6;
   policy.reports_per_epoch = 9;
@@ -259,7 +264,8 @@ int main(int count, char **arguments)
   state = count > 2 ? strtoull(arguments[2], NULL, 10) : 0;
   fedsel_create(&device, DIM);
   for (uint32_t i = 0; i < 4; i++) {
-    request_of(request, "PS-PM", (uint8_t)(1 + i % 2), i);
+    const uint8_t run = (uint8_t)(1 + i % 2);
+    request_of(request, solution_of(run), run, i);
     if (fedsel_answer(&device, request, sizeof request, weights, sizeof weights, report, &size) !=
         FEDSEL_DONE)
       return 1;
