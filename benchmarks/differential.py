@@ -8,9 +8,10 @@ charge, the report's bytes, the residual that is kept, and how many words were u
 parameters do not go together. An update of BR may be an integer. Beside them go requests with
 damaged bytes and texts of odd characters, on which both must agree, too.
 
-A history is a device with windows, a menu and a clock of its own: requests at random times, clocks
-that are confirmed, policies that change. What must agree is each decision, and what the ledger says
-in the end: limits, confirmations, what is left and what is renewed when.
+A history is a device with windows, a menu and a clock of its own: requests at random times,
+questions that are asked again, clocks that are confirmed, policies that change. What must agree is
+each decision, and what the ledger says in the end: limits, confirmations, what is left and what is
+renewed when.
 
 Examples: python benchmarks/differential.py --count 100000
           python benchmarks/differential.py --solutions FJ RJ BR
@@ -280,12 +281,34 @@ def histories(rng, count):
     for _ in range(count):
         policy, now = _random_policy(rng), _BEGIN
         steps = [{"now": now, "policy": policy, "by": None}]
+        questions = [_Question(rng, number, policy) for number in range(2)]
         for _ in range(rng.randint(5, 25)):
             now = max(0, now + _random_step(rng))
-            steps.append(_random_event(rng, now, steps[0]["policy"]))
+            if rng.random() < 0.3:
+                steps.append({"now": now, **rng.choice(questions).asked(rng)})
+            else:
+                steps.append(_random_event(rng, now, steps[0]["policy"]))
         task = {"history": json.loads(json.dumps(steps, default=str))}
         with tempfile.TemporaryDirectory() as folder:
             yield task, _lived(steps, folder), None
+
+
+class _Question:
+    """A run that asks which of a few answers the device has, epoch after epoch."""
+
+    def __init__(self, rng, number, policy):
+        stated = _random_texts(rng, policy)
+        self._run, self._number = bytes([0xFF, number]) + bytes(14), 0
+        self._intent = Intent(stated["purpose"], stated["recipient"])
+        epsilon = 30 * Fraction(rng.choice(_PRICES))
+        given = {**_PLAIN, "k": rng.choice([1, 3])}
+        self._recipe = check_sendable(Recipe("BR", epsilon=epsilon, epochs=30, **given))
+
+    def asked(self, rng):
+        self._number += rng.random() < 0.9  # else the round that was answered
+        place = (self._number, 3 * self._number)
+        request = Request(self._run, *place, self._recipe, self._intent).encode()
+        return {"question": request.hex(), "answer": rng.choice([0, 0, 0, 1, 5, 6])}
 
 
 def _random_step(rng):
@@ -303,10 +326,15 @@ def _random_event(rng, now, policy):
         changed = {**policy, **_random_policy(rng)} if rng.random() < 0.5 else _random_policy(rng)
         by = rng.choice([None, None, "The owner"])
         return {"now": now, "policy": changed, "by": by}
+    price = Fraction(rng.choice(_PRICES))
+    return {"now": now, "charge": price, **_random_texts(rng, policy)}
+
+
+def _random_texts(rng, policy):
     texts = {"purpose": rng.choice(_PURPOSES), "recipient": rng.choice(_RECIPIENTS)}
     if policy.get("menu") and rng.random() < 0.7:
         texts |= {name: text for name, text in policy["menu"][0].items() if name in texts}
-    return {"now": now, "charge": Fraction(rng.choice(_PRICES)), **texts}
+    return texts
 
 
 def _random_policy(rng):
@@ -316,7 +344,8 @@ def _random_policy(rng):
     def window():
         return [epsilon("1/2", "1", "3/2", "2", "5"), rng.choice(_LENGTHS)]
 
-    policy = {"per_report": epsilon("1", "3/2", "2"), "solutions": ["PM"], "dimensions": [_DIM]}
+    policy = {"per_report": epsilon("1", "3/2", "2"), "dimensions": [_DIM]}
+    policy["solutions"] = ["PM", "BR"]
     policy["runs"] = rng.choice([1, 99])
     if rng.random() < 0.8:
         policy["per_window"] = window()
@@ -399,10 +428,14 @@ def _opened(step, before, store):
 
 
 def _reported(client, step, number):
+    client._now = lambda: step["now"]
+    if "question" in step:
+        client.answer(bytes.fromhex(step["question"]), b"", step["answer"])
+        entry = client.history().entries[-1]
+        return [entry.time, str(entry.charge)]
     recipe = check_sendable(Recipe("PM", epsilon=step["charge"], **_PLAIN))
     intent = Intent(step["purpose"], step["recipient"])
     request = Request(number.to_bytes(16, "big"), 0, 0, recipe, intent)
-    client._now = lambda: step["now"]
     client.answer(request.encode(), np.zeros(_DIM), np.zeros(_DIM))
     return [client.history().entries[-1].time, str(recipe.charge)]
 
