@@ -8,6 +8,7 @@ bounds of the records, their preparation. A reply holds only the bytes of the re
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,14 +20,14 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from numpy.typing import DTypeLike, NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.wire import RecordPipeline
+from fedsel.wire import ModelQuestion, RecordPipeline
 from fedsel.wire._pipeline import rows_of
 
 ARRAYS, CONFIG = "arrays", "config"
 """The names of the model and of the app's configuration."""
 RECORD, PREPARING = "fedsel", "preparing"
 """The name of our own record in a message, and its key of the preparation."""
-_REQUEST, _SCALES, _REPORT = "request", "scales", "report"
+_REQUEST, _SCALES, _REPORT, _MEASURE = "request", "scales", "report", "measure"
 
 
 class NodeRefusal(StrEnum):
@@ -40,6 +41,7 @@ class NodeRefusal(StrEnum):
     NO_BOUNDS = (
         "this node prepares its records, but the server has no FedSelStrategy(feature_range=…)"
     )
+    NO_SCORES = "this node does not measure models: FedSelMod(scores=…)"
     NO_SETTINGS = "this node has no settings of fedsel: its node_config must name fedsel-store"
     WRONG_SETTINGS = "a setting of fedsel in the node_config of this node is unknown or wrong"
     WRONG_POLICY = "the policy of this node cannot be read, or a value in it is missing or wrong"
@@ -49,37 +51,45 @@ class NodeRefusal(StrEnum):
 @dataclass(frozen=True)
 class Question:
     """The server's question in a round: the bytes of a `Request`, one scale for each array, and the
-    preparation of records if the server knows their bounds.
+    preparation of records if the server knows their bounds; in a round that measures the model,
+    which answers there are.
     """
 
     request: bytes
     scales: tuple[float, ...]
     preparing: RecordPipeline | None = None
+    measure: ModelQuestion | None = None
 
     def record(self) -> ConfigRecord:
         """Encode the question for a message."""
         asked = ConfigRecord({_REQUEST: self.request, _SCALES: list(self.scales)})
         if self.preparing is not None:
             asked[PREPARING] = self.preparing.encode()
+        if self.measure is not None:
+            asked[_MEASURE] = json.dumps(self.measure.to_dict())
         return asked
 
     @classmethod
     def of(cls, content: RecordDict, arrays: ArrayRecord) -> Question | None:
         """Read the question of a message with these arrays; None if there is no valid one."""
         record = content.get(RECORD)
-        if not isinstance(record, ConfigRecord) or set(record) - {PREPARING} != {_REQUEST, _SCALES}:
+        known = {PREPARING, _MEASURE}
+        if not isinstance(record, ConfigRecord) or set(record) - known != {_REQUEST, _SCALES}:
             return None
         request, scales = record[_REQUEST], record[_SCALES]
         if not isinstance(request, bytes) or not isinstance(scales, list):
             return None
         if len(scales) != len(arrays) or not all(_is_scale(scale) for scale in scales):
             return None
-        if PREPARING not in record:
-            return cls(request, tuple(scales))
         try:
+            measure = None
+            if _MEASURE in record:
+                measure = ModelQuestion.of_dict(json.loads(str(record[_MEASURE])))
+            if PREPARING not in record:
+                return cls(request, tuple(scales), None, measure)
             dim = Layout.of(arrays).dim
             preparing = RecordPipeline.decode(str(record[PREPARING]), dim - 1)
-            return cls(request, tuple(scales), preparing) if preparing.fits(dim) else None
+            return cls(request, tuple(scales), preparing, measure) if preparing.fits(dim) else None
         except Exception:  # whatever a server makes up
             return None
 

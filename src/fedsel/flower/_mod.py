@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable
 from copy import copy
 from typing import Any
@@ -28,6 +29,7 @@ from fedsel.wire import RecordPipeline, Request
 
 App = Callable[[Message, Context], Message]
 Records = Callable[[Context], Any]
+Scores = Callable[[Message, Context], tuple[Any, Any]]
 _LOG = logging.getLogger("fedsel.flower")
 
 
@@ -48,12 +50,21 @@ class FedSelMod:
     the node's raw records (n, d). In a preparing round the mod reports on their mean and the app
     does not run. In all other rounds the app trains on `prepared` records. If only one of strategy
     and mod handles records, the node refuses, and nothing is spent.
+
+    If the strategy has ``measure``, ``scores`` is a function of message and context that returns
+    what the model in the message says of the node's records: margins (n, 1), logits (n, C) or
+    predictions on [−1, 1] (n, 1), and the class numbers or targets (n,). In a round that measures
+    the node reports in which of a few public bins one of its records lies. Without ``scores`` it
+    refuses, and nothing is spent.
     """
 
-    def __init__(self, records: Records | None = None) -> None:
+    def __init__(self, records: Records | None = None, scores: Scores | None = None) -> None:
         if records is not None and not callable(records):
             raise InvalidArgument("records", records, "a function of the context, or None")
-        self._records = records
+        if scores is not None and not callable(scores):
+            allowed = "a function of message and context, or None"
+            raise InvalidArgument("scores", scores, allowed)
+        self._records, self._scores = records, scores
 
     def __call__(self, message: Message, context: Context, call_next: App) -> Message:
         """Reply with a report, or with one of a few fixed sentences."""
@@ -88,11 +99,13 @@ class FedSelMod:
                 error.sentence if isinstance(error, WrongSettings) else NodeRefusal.WRONG_SETTINGS
             )
 
-        def update(weights: NDArray[np.floating]) -> NDArray[np.floating]:
+        def update(weights: NDArray[np.floating]) -> Any:
             try:
                 own = self._preparing_update(context, question)
                 if own is not None:
                     return own
+                if question.measure is not None:
+                    return self._answer(message, context, question)
                 returned = call_next(_for_the_app(message, question.preparing), context)
                 after = layout.vector(only_arrays(returned.content), np.float64)
             except KeyboardInterrupt:
@@ -122,6 +135,8 @@ class FedSelMod:
             question = None
         if question is None:
             return Reason.MALFORMED.value
+        if question.measure is not None and self._scores is None:
+            return NodeRefusal.NO_SCORES
         if (question.preparing is None) != (self._records is None):
             return NodeRefusal.NO_RECORDS if self._records is None else NodeRefusal.NO_BOUNDS
         return question
@@ -131,9 +146,21 @@ class FedSelMod:
     ) -> NDArray[np.floating] | None:
         """Return the update of a round that prepares; None in all other rounds."""
         preparing, number = question.preparing, Request.decode(question.request).round
+        if question.measure is not None:
+            return None
         if preparing is None or self._records is None or not preparing.learns_in(number):
             return None
         return preparing.vector(number, self._records(context))
+
+    def _answer(self, message: Message, context: Context, question: Question) -> Any:
+        """Return the answer of one of the node's records, drawn at random."""
+        if question.measure is None or self._scores is None:
+            raise ValueError("nothing is measured")
+        given = self._scores(_for_the_app(message, question.preparing), context)
+        margins, labels = (np.asarray(part, dtype=np.float64) for part in given)
+        place = secrets.randbelow(len(labels))
+        shown = margins.reshape(len(labels), -1)[place : place + 1]
+        return int(question.measure.answers(shown, labels[place : place + 1])[0])
 
     def _client(self, context: Context, question: Question) -> Client:
         """Return the node's device. (Tests replace its entropy here.)"""
@@ -141,8 +168,9 @@ class FedSelMod:
         return Node.of(context.node_config).client()
 
     def __repr__(self) -> str:
-        records = "" if self._records is None else "records=…"
-        return f"{type(self).__name__}({records})"
+        given = {"records": self._records, "scores": self._scores}
+        named = ", ".join(f"{name}=…" for name, own in given.items() if own is not None)
+        return f"{type(self).__name__}({named})"
 
 
 def _for_the_app(message: Message, preparing: RecordPipeline | None) -> Message:

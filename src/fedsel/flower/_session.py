@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections import Counter
@@ -55,6 +56,7 @@ class Session:
         planned: ServerPlan,
         folder: Path,
         intent: Intent,
+        classes: int | None = None,
     ) -> Self:
         """Start with these arrays, or resume a checkpoint of the same model and scales."""
         layout = Layout.of(arrays)
@@ -80,6 +82,7 @@ class Session:
             purpose=intent.purpose,
             recipient=intent.recipient,
             given=planned.given(begun),
+            measuring=planned.measuring_of(recipe, classes),
         )
         return cls(layout, scales, server, epoch=server.epoch, begun=begun)
 
@@ -114,20 +117,39 @@ class Session:
 
     def question(self) -> ConfigRecord:
         """Return the encoded question to the nodes of this round."""
-        return Question(self.server.request(), self.scales, self.preparing).record()
+        server = self.server
+        return Question(server.request(), self.scales, self.preparing, server.question).record()
 
     def cohort(self, nodes: Sequence[int]) -> list[int]:
         """Choose this round's share of the nodes not yet asked in this epoch."""
         server = self.server
         if self.epoch != server.epoch:
             self.asked, self.epoch = set(), server.epoch
-        rounds_left = server.rounds_per_epoch - server.round % server.rounds_per_epoch
-        candidates = [node for node in nodes if node not in self.asked]
+        place, measuring = server.round % server.rounds_per_epoch, server.measuring
+        rounds_left, role = server.rounds_per_epoch - place, None
+        if measuring is not None and server.question is None:
+            rounds_left -= measuring.rounds
+        elif measuring is not None:
+            role = server.epoch
+        candidates = [n for n in nodes if n not in self.asked and self._role(n) == role]
         chosen = _CHANCE.sample(candidates, -(-len(candidates) // rounds_left))
         self.asked.update(chosen)
         self.invited = len(chosen)
         server.invite(chosen)
         return chosen
+
+    def _role(self, node: int) -> int | None:
+        """The epoch in which a node measures the model; None for one that trains.
+
+        It follows from the run and the node, so that it is the same after a restart.
+        """
+        server, measuring = self.server, self.server.measuring
+        if measuring is None:
+            return None
+        digest = hashlib.sha256(server.run + node.to_bytes(16, "little", signed=True)).digest()
+        place = int.from_bytes(digest[:6], "little") * server.rounds_per_epoch >> 48
+        epoch = place // measuring.rounds
+        return epoch if epoch < server.recipe.epochs else None
 
 
 def _scales(layout: Layout, scale: float | Mapping[str, float]) -> tuple[float, ...]:

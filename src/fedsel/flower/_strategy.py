@@ -33,9 +33,10 @@ from fedsel.flower._session import (
     Session,
     refusal_name,
 )
+from fedsel.measuring import Measurement
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
-from fedsel.server._plan import ServerPlan, recipe_asked
+from fedsel.server._plan import ServerPlan, check_classes, recipe_asked
 from fedsel.server._step import History
 from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.tracking import Callbacks, Run, Tracking
@@ -102,6 +103,10 @@ class FedSelStrategy(Strategy):
         may require them, and ledgers keep them.
     callbacks
         Called at the start, after every round and at the end (`fedsel.tracking`).
+    measure, classes
+        The share of the nodes that measure the model in the last rounds of each epoch and train in
+        no round, and how many classes it tells apart (0: it predicts numbers on [−1, 1]). Nodes run
+        ``FedSelMod(scores=…)``; `measurements` has what they say.
     **recipe
         Further fields of `fedsel.Recipe`. ``reg`` is the λ of w ← w − α·scale·λ·w at the server,
         for solutions whose server decays the weights.
@@ -137,14 +142,25 @@ class FedSelStrategy(Strategy):
         purpose: str = "",
         recipient: str = "",
         callbacks: Callbacks | None = None,
+        measure: float = 0.0,
+        classes: int | None = None,
         **recipe: Any,
     ) -> None:
         self.callbacks = callbacks
+        self.classes = None if classes is None else check_classes(classes)
         Tracking(callbacks)  # what is wrong with them is said now
         self.intent = Intent(purpose, recipient)
         asked = recipe_asked(
-            recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
+            recipe,
+            solution=solution,
+            epsilon=epsilon,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            measure=measure,
         )
+        if measure and classes is None:
+            allowed = "how many classes the model tells apart, or 0 for numbers, with measure"
+            raise InvalidArgument("classes", None, allowed)
         if start not in get_args(Start):
             raise InvalidArgument("start", start, " or ".join(map(repr, get_args(Start))))
         self.planned = ServerPlan(
@@ -191,7 +207,7 @@ class FedSelStrategy(Strategy):
             self._place = Path(tempfile.mkdtemp(prefix="fedsel-"))
             weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
         self._session = session = Session.open(
-            arrays, self.scale, self.planned, self._place, self.intent
+            arrays, self.scale, self.planned, self._place, self.intent, self.classes
         )
         if before is not None:
             session.asked, session.epoch = before.asked, before.epoch
@@ -345,7 +361,7 @@ class FedSelStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask no node: metrics of private data are not private."""
+        """Ask no node: metrics of private data are not private. ``measure`` asks in its rounds."""
         del server_round, arrays, config, grid
         return []
 
@@ -362,6 +378,11 @@ class FedSelStrategy(Strategy):
     def records(self) -> list[RoundRecord]:
         """How many reports of each round were accepted, rejected, duplicate or late."""
         return list(self.session.server.records)
+
+    @property
+    def measurements(self) -> dict[int, Measurement]:
+        """What nodes have said about the model in each epoch, with intervals."""
+        return self.session.server.measurements
 
     @property
     def history(self) -> History:

@@ -14,22 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument, check_count
+from fedsel.measuring import Measurement
 from fedsel.preparation import GivenPreparation, Plan, Preparation
-from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.server._checkpoint import (
     SEAL_BYTES,
     Checkpoint,
     Counts,
+    Purpose,
     RoundRecord,
     judge_round,
     judge_rounds,
 )
 from fedsel.server._folder import CheckpointError, FolderLock, remove_scratch, replace_file
 from fedsel.server._keys import ServerKey
+from fedsel.server._measuring import Measuring
 from fedsel.server._step import ServerState
 from fedsel.solutions import Influence
-from fedsel.wire import Intent, Request, Verdict
+from fedsel.wire import Intent, ModelQuestion, Verdict
 
 FILE_NAME = "checkpoint.bin"
 _MOST_WAITING = 1 << 16
@@ -83,12 +85,18 @@ class Aggregator:
     """How many rounds an epoch has."""
     state: ServerState = _kept("state")
     """The weights, their average, and how many rounds are over."""
-    weights: NDArray[np.float64] = _kept("state.weights")
-    """The weights that the devices of this round work on."""
+    weights: NDArray[np.float64] = _kept("sent")
+    """The weights that the devices of this round work on, or the model that they measure."""
     model: NDArray[np.float64] = _kept("state.average")
     """What has been learnt: the average of the weights over the rounds, or the weights."""
-    stage: Stage = _kept("stage")
-    """What this round is for: "training", or to learn a "spread", an "origin" or a "centre"."""
+    stage: Purpose = _kept("stage")
+    """What this round is for: `Checkpoint.stage_of`."""
+    question: ModelQuestion | None = _kept("question")
+    """What this round asks about the model; None if it does not measure."""
+    measuring: Measuring | None = _kept("measuring")
+    """Which rounds measure the model; None if none does."""
+    measurements: dict[int, Measurement] = _kept("measurements")
+    """What clients have said about the model, by epoch."""
     preparation: Preparation | None = _kept("preparation")
     """What devices do with their records, as far as it is known; None if nothing is."""
     given: GivenPreparation | None = _kept("given")
@@ -112,6 +120,7 @@ class Aggregator:
         purpose: str = "",
         recipient: str = "",
         given: GivenPreparation | None = None,
+        measuring: Measuring | None = None,
     ) -> None:
         begun = Checkpoint.begin(
             recipe,
@@ -120,6 +129,7 @@ class Aggregator:
             plan=plan,
             intent=Intent(purpose, recipient),
             given=given,
+            measuring=measuring,
         )
         self.recipe, self.solution = begun.recipe, begun.recipe.build()
         self.limit = None if limit is None else check_count("limit", limit)
@@ -141,7 +151,6 @@ class Aggregator:
         except BaseException:
             self._lock.release()  # whoever catches the error may keep its traceback, and us
             raise
-        self._format = Request(self.run, 0, 0, recipe).format
         self._open_round()
 
     def close(self) -> None:
@@ -198,7 +207,11 @@ class Aggregator:
         if not self._lock.held:
             self._lock.check()
         state = self._state
-        verdict = judge_round(self._format.round_of(report), len(state.records), state.finished)
+        # In the format of this round first: that of others is looked for where it is none.
+        number = self._format.round_of(report)
+        if number is None and state.measuring is not None:
+            number = state.round_of(report)
+        verdict = judge_round(number, len(state.records), state.finished)
         if verdict is not Verdict.ACCEPTED:
             return Verdict.REJECTED if verdict is Verdict.EARLY else verdict
         if not _is_name(client):
@@ -283,7 +296,7 @@ class Aggregator:
     def mean(self) -> NDArray[np.float64]:
         """The estimate of the mean update from the reports of this round so far."""
         self._add_waiting()
-        return self.solution.in_round(self.round).expand(self._totals.mean())
+        return self._state.solution_of(self.round).expand(self._totals.mean())
 
     def step(self) -> RoundRecord:
         """End the round (`Checkpoint.advanced`), durable before it is returned; begin the next.
@@ -299,7 +312,10 @@ class Aggregator:
         return after.records[-1]
 
     def _open_round(self) -> None:
-        self._totals = self.solution.in_round(self.round).totals()
+        last = self.rounds_per_epoch * self.recipe.epochs - 1
+        number = min(self.round, last)  # of a run that is over: late reports are told by it
+        self._format = self._state.format_of(number)
+        self._totals = self._state.solution_of(number).totals()
         self._waiting = bytearray()  # accepted reports that are not added up yet
         self._seen: set[Hashable] = set()
         self._invited = None

@@ -27,7 +27,7 @@ from fedsel.recipe import AUTO, Recipe
 from fedsel.server._measuring import Measuring, measuring_rounds
 from fedsel.wire import RecordPipeline, check_sendable
 
-_OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "requested_solution")
+_OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "measure", "requested_solution")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
 _MOST_NUMBERED = 1 << 20
 """The largest number of a feature that is checked before the model is known."""
@@ -77,6 +77,7 @@ class ServerPlan:
             check_count("records_per_node", self.records_per_node)
         self._check_records()
         check_trains(self.asked)
+        measuring_rounds(self.asked.measure, rounds, self.asked.epochs)
         # k and words need the model's size.
         small = replace(self.asked, k=1, words=None)
         recipe = check_sendable(
@@ -251,6 +252,19 @@ class ServerPlan:
         if self.public_mean is None:
             return None
         return PublicMeans.of(self.public_mean, bounds, self.names)
+
+
+def check_classes(classes: object) -> int:
+    """How many classes a model tells apart; 0 if it predicts numbers.
+
+    >>> check_classes(1)
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: classes = 1: must be 0 for numbers, or at least 2
+    """
+    count = check_count("classes", classes, least=0)
+    if count == 1:
+        raise InvalidArgument("classes", classes, "0 for numbers, or at least 2")
+    return count
 
 
 def recipe_asked(further: dict[str, Any], **own: Any) -> Recipe:
