@@ -186,6 +186,8 @@ class Recipe:
             put(self, name, _share(name, getattr(self, name)))
         _check_preparing(self.spread, self.centre)
         put(self, "measure", _share("measure", self.measure))
+        if self.measure and self.epsilon is None:
+            raise InvalidArgument("epsilon", None, "a number > 0 with measure, for its reports")
         put(self, "k", check_top(self.k))
         if self.dim is not None and self.k > self.dim:
             raise InvalidArgument("k", self.k, f"at most dim = {self.dim}")

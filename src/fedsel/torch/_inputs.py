@@ -278,11 +278,16 @@ def outputs_of(module: nn.Module, X: torch.Tensor) -> int:
     >>> outputs_of(nn.Linear(3, 5), torch.ones(2, 3)), outputs_of(nn.Linear(3, 1), torch.ones(2, 3))
     (5, 2)
     """
+    return max(2, width_of(module, X))
+
+
+def width_of(module: nn.Module, X: torch.Tensor) -> int:
+    """How many numbers a module gives for a record."""
     parameter = next(module.parameters())
     nothing = torch.zeros_like(X[:1]).to(parameter.device)
     with torch.no_grad(), Untouched(module):
         outputs = module(nothing)
-    return max(2, int(outputs.shape[1])) if outputs.ndim > 1 else 2
+    return int(outputs.shape[1]) if outputs.ndim > 1 else 1
 
 
 def hits_of(outputs: torch.Tensor, targets: torch.Tensor) -> float:

@@ -106,6 +106,9 @@ class Settings:
         else:
             parameters |= {"solution": "NP"}  # what is automatic in it, a composed solution has
         self.asked = Recipe.of({**parameters, "epochs": epochs})
+        if self.asked.measure and self._composed is not None:
+            allowed = "0 with a composed solution: give it by its name"
+            raise InvalidArgument("measure", self.asked.measure, allowed)
         self.feature_range, self.preparation = feature_range, None
         self.public_mean, self.public_rows = public_mean, public_rows
         if feature_range is None:

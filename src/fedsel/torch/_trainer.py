@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Self, final
 
 import numpy as np
@@ -16,17 +17,20 @@ from torch.utils.data import DataLoader, Dataset
 
 from fedsel._internal.progress import note
 from fedsel.advising import warn_about_clients
-from fedsel.data.partition import by_groups
+from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.measuring import Measurement, measuring_clients
 from fedsel.preparation import Preparation
 from fedsel.server._step import Course, ServerState
 from fedsel.simulation import Round, Simulation, Training
 from fedsel.simulation._account import charge
+from fedsel.simulation._measuring import told_apart
 from fedsel.simulation._rounds import Evaluate, check_evaluate
 from fedsel.statements._fits import warn_about_seed
 from fedsel.torch import _state
 from fedsel.torch._gradients import ClientUpdates
-from fedsel.torch._inputs import Inputs, ModuleJudge, outputs_of
+from fedsel.torch._inputs import Inputs, ModuleJudge, outputs_of, width_of
+from fedsel.torch._measuring import classes_told, measured_module
 from fedsel.torch._records import LEFT_OUT, Records, records_of
 from fedsel.torch._settings import Settings
 from fedsel.torch._state import PLAYED, Progress
@@ -47,6 +51,9 @@ class _Run:
     before: Preparation | None
     facts: dict[str, str]
     begun: int  # rounds that an earlier process has played
+    trains: NDArray[np.int64]
+    measures: NDArray[np.int64]
+    partition: Clients | None
 
 
 @final
@@ -121,7 +128,8 @@ class FederatedTrainer(Settings):
         A folder for the residuals (clients × d) that solutions with accumulation keep if epochs >
         1; without it, they must fit into 1 GiB of memory.
     **recipe
-        Further fields of `fedsel.Recipe`: rho, mu, k, clip, momentum, words, …
+        Further fields of `fedsel.Recipe`: rho, mu, k, clip, momentum, words, …, and ``measure``,
+        the share of the clients that report on the trained module instead of training it.
 
     Attributes
     ----------
@@ -134,6 +142,9 @@ class FederatedTrainer(Settings):
     preparation
         What was learnt about the records (`fedsel.preparation.Preparation`), on their public scale;
         None without ``feature_range``. A further `fit` goes on with it.
+    measurement
+        What the clients that measured say about the module after the last round
+        (`fedsel.measuring.Measurement`); None without ``measure``.
     spent
         The largest ε that one record has spent in all fits of this process up to this one, as far
         as records were recognised. It is not pickled. `fedsel.FitAccount` counts all fits.
@@ -150,6 +161,7 @@ class FederatedTrainer(Settings):
     """
 
     spent: float
+    measurement: Measurement | None = None
     _progress: Progress | None = None
     _resumes = False
     _reached: tuple[NDArray[np.float64], ServerState] | None = None
@@ -248,6 +260,8 @@ class FederatedTrainer(Settings):
             raise InvalidArgument(
                 "groups", f"{len(groups)} values", f"one a record: {len(records)}"
             )
+        if self.asked.measure:
+            classes_told(self.loss, width_of(self.module, records.like[0]))
         partition = None if groups is None else by_groups(groups)
         updates = ClientUpdates(
             self.module,
@@ -261,9 +275,9 @@ class FederatedTrainer(Settings):
             chunk=self.chunk,
             device=self.device,
         )
-        clients, past = updates.clients, self._progress if self._resumes else None
-        share = isinstance(self.batch, float)
-        batch = max(1, round(self.batch * clients)) if share else int(self.batch)
+        everyone, past = updates.clients, self._progress if self._resumes else None
+        clients = everyone - measuring_clients(self.asked.measure, everyone)
+        batch = self._batch(clients)
         before = self.preparation if past is None else past.before
         like = records.like[0]
         inputs = self._inputs(like)
@@ -313,7 +327,8 @@ class FederatedTrainer(Settings):
             simulation.resume(past.order, past.past, past.residual)
         name = secrets.token_hex(8) if past is None else past.run
         run = (name, simulation, records, clients, judge, inputs, known, before, described)
-        return _Run(*run, begun=simulation.state.rounds)
+        apart = told_apart(np.arange(everyone), self.asked.measure, simulation.order)
+        return _Run(*run, simulation.state.rounds, *apart, partition)
 
     def _played(
         self, run: _Run, evaluate: Evaluate, tracking: Tracking, *, publish: bool
@@ -331,7 +346,7 @@ class FederatedTrainer(Settings):
         self.spent = charge(run.records.digests, privacy, goes_on=goes_on == run.begun)
         self._resumes = False
         try:
-            for row in simulation.rounds(judge=run.judge, evaluate=evaluate):
+            for row in simulation.rounds(run.trains, run.judge, evaluate=evaluate):
                 PLAYED[run.name] = max(PLAYED.get(run.name, 0), row.round)
                 self._progress = Progress(
                     run.name,
@@ -343,14 +358,34 @@ class FederatedTrainer(Settings):
                     simulation.stage.residual,
                     finished=row.round == planned,
                 )
-                if publish:
+                over = row.round == planned
+                if publish or (over and len(run.measures)):
                     self._publish(run)
+                if over and len(run.measures):
+                    self.measurement = self._measured(run)
                 if tracking:
                     tracking.round(row, float(np.linalg.norm(self.history.weights)))
                 yield row
         finally:
             if tracking:
                 tracking.end(self.history)
+
+    def _batch(self, clients: int) -> int:
+        """The clients of a round."""
+        share = isinstance(self.batch, float)
+        return max(1, round(self.batch * clients)) if share else int(self.batch)
+
+    def _measured(self, run: _Run) -> Measurement | None:
+        """What the clients that did not train say about the module, which is trained."""
+        return measured_module(
+            self.module,
+            self.loss,
+            run.records,
+            run.partition,
+            run.measures,
+            Fraction(self.recipe.epsilon or 0),
+            seed=self.seed,
+        )
 
     def _publish(self, run: _Run) -> None:
         """Let module, history and preparation be those after the rounds so far."""
