@@ -116,6 +116,8 @@ def random_recipe(rng, known):
 def _random_question(rng, solution):
     """Blocks of answers: mostly some that there are."""
     dim = rng.choice([2, 3, 6, 16, 100, rng.randint(2, 40), rng.randint(2, 700)])
+    if rng.random() < 0.03:
+        dim = rng.choice([4096, 65_535, 65_536, rng.randint(700, 65_536)])
     epsilon = rng.choice([Fraction(rng.randint(1, 9000), 1000), Fraction(rng.randint(1, 400))])
     asked = Recipe(solution, epsilon=epsilon, dim=dim, epochs=rng.choice([1, 1, 2, 5]), mu=0.0)
     kind = rng.random()
@@ -124,7 +126,8 @@ def _random_question(rng, solution):
         return replace(best, seed=rng.choice([0, 7]))
     k, words, bases = min(dim, rng.choice([1, 2, 2, 3, dim - 1, rng.randint(1, dim)])), None, None
     if kind < 0.9:
-        words = rng.choice([7, 13, 31, 101, 257, 719, 719, 8191, 131_071, rng.randint(2, 800)])
+        words = rng.choice([7, 13, 31, 101, 257, 719, 719, 8191, 65_537, 131_071])
+        words = rng.randint(2, 800) if rng.random() < 0.1 else words
         divisors = [e for e in range(1, min(words, 65_537)) if (words - 1) % e == 0]
         bases = rng.choice(divisors) if rng.random() < 0.95 else rng.randint(1, 70)
     return replace(asked, k=k, words=words, bases=bases, rho=None, learning_rate=1.0, averaging=0.0)
