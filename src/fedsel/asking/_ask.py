@@ -22,6 +22,7 @@ from fedsel.errors import (
     SeededNoiseWarning,
     check_count,
     check_finite,
+    check_float,
     check_kind,
     warn_user,
 )
@@ -30,6 +31,7 @@ from fedsel.measuring._tally import LEVEL, deviations
 from fedsel.mechanisms._reports import Reports, Totals
 from fedsel.recipe import Recipe, decimal
 from fedsel.sampling.answers import report_answers, report_numbers
+from fedsel.solutions._blocks import MOST_ANSWERS
 from fedsel.wire import Category, Number, Question, Schema
 from fedsel.wire._columns import as_cells, is_record_list
 
@@ -146,21 +148,27 @@ class _Part:
     recipe: Recipe
     clients: Fraction
 
-    def check_enough(self, count: int) -> None:
-        """Refuse so few clients that an interval would reach over half of the range."""
-        least = least_clients(self.recipe.build())
-        if count * self.clients >= least:
-            return
-        needed = -(-least // self.clients)
-        many = f"{needed:,}" if needed < 10**9 else f"{float(needed):.1e}"
-        split = " if each answers one question" if self.clients < 1 else ""
-        epsilon = float(self.recipe.epsilon or 0)
-        raise InvalidArgument(
-            "values",
-            f"{count:,} clients",
-            f"{many} or more{split}: with fewer nothing can be said of the {self.question} at"
-            f" ε = {epsilon:g}",
-        )
+    @property
+    def clients_needed(self) -> int:
+        """The fewest clients in all of whose answers anything can be said."""
+        return -(-least_clients(self.recipe.build()) // self.clients)
+
+
+def _check_enough(parts: Sequence[_Part], clients: int) -> None:
+    """Refuse so few clients that an interval would reach over half of the range."""
+    part = max(parts, key=lambda part: part.clients_needed)
+    needed = part.clients_needed
+    if clients >= needed:
+        return
+    many = f"{needed:,}" if needed < 10**9 else f"{float(needed):.1e}"
+    split = " if each answers one question" if part.clients < 1 else ""
+    epsilon = float(part.recipe.epsilon or 0)
+    raise InvalidArgument(
+        "values",
+        f"{clients:,} clients",
+        f"{many} or more{split}: with fewer nothing can be said of the {part.question} at"
+        f" ε = {epsilon:g}",
+    )
 
 
 # --- what is asked -------------------------------------------------------------------------------
@@ -207,13 +215,24 @@ def _columns(values: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             allowed = "omitted beside bounds: a column has levels, or it is a number"
         raise InvalidArgument("levels", levels, allowed)
     name = _name(values) if columns is None else columns
-    if levels is not None:
-        listed = levels.tolist() if isinstance(levels, np.ndarray) else levels
-        return {name: Category(listed)}
+    return {name: _number(bounds) if levels is None else _category(levels)}
+
+
+def _number(bounds: Any) -> Number:
+    wanted = "(low, high) with low < high"
     if not isinstance(bounds, list | tuple | np.ndarray) or len(bounds) != 2:
-        raise InvalidArgument("bounds", bounds, "(low, high) with low < high")
-    with naming({"range": "bounds"}):
-        return {name: Number(*bounds)}
+        raise InvalidArgument("bounds", bounds, wanted)
+    low, high = (check_float("bounds", x, wanted) for x in bounds)
+    if not low < high:
+        raise InvalidArgument("bounds", bounds, wanted)
+    return Number(low, high)
+
+
+def _category(levels: Any) -> Category:
+    if isinstance(levels, str) or not hasattr(levels, "__len__"):
+        raise InvalidArgument("levels", levels, "a list of different texts")
+    check_count("levels", len(levels), least=2, most=MOST_ANSWERS)
+    return Category(tuple(levels.tolist() if hasattr(levels, "tolist") else levels))
 
 
 def _name(values: Any) -> str:
@@ -268,7 +287,7 @@ def _of_reports(reports: Reports, parts: Sequence[_Part], **about: Any) -> Answe
             f"values: they hold reports that are none of {solution.name} for the {part.question} at"
             f" ε = {float(part.recipe.epsilon or 0):g}"
         )
-    part.check_enough(reports.clients)
+    _check_enough(parts, reports.clients)
     totals = solution.totals()
     totals.add(Reports(slots, symbols))
     return Answer.of(part.question, part.recipe, totals, **about)
@@ -314,8 +333,7 @@ def _simulated(
     **about: Any,
 ) -> list[Answer]:
     clients = len(answers[0])
-    for part in parts:
-        part.check_enough(clients)
+    _check_enough(parts, clients)
     if seed is not None:
         warn_user(
             "seed is fixed: whoever knows or guesses it can repeat the draws and undo the noise of"

@@ -23,7 +23,8 @@ def mean_of(
     """The mean on [−1, 1] of the numbers reported by OW.
 
     The interval takes the largest variance that a report can have: nobody knows where the numbers
-    lie. About the population it takes the largest for this mean, that of people at both ends.
+    lie. About the population it takes the largest for this mean, that of people at both ends. It
+    is half a symbol wider, as sums of symbols have steps.
     """
     law = cast(ValueReports, solution.mechanism).value.law
     mean = float(solution.expand(totals.mean())[0])
@@ -33,7 +34,11 @@ def mean_of(
             law.variance(Fraction(1))
         )  # E[report²] there, which no other number exceeds
         largest = max(largest, ends - min(1.0, mean**2))
-    return Estimate.around(mean, math.sqrt(largest / totals.count), level, (-1.0, 1.0))
+    error, half = (
+        math.sqrt(largest / totals.count),
+        float(solution.alphabet.units[0]) / totals.count,
+    )
+    return Estimate.around(mean, error, level, (-1.0, 1.0), half)
 
 
 def quantile_of(

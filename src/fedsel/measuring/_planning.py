@@ -35,7 +35,7 @@ def question_recipe(question: Question, epsilon: Epsilon, epochs: int = 1) -> Re
     exact, epochs = decimal("epsilon", epsilon), check_count("epochs", epochs)
     if exact < LEAST_EPSILON * epochs:
         allowed = f"at least {float(LEAST_EPSILON * epochs):g}: so little tells no answers apart"
-        raise InvalidArgument("epsilon", epsilon, allowed)
+        raise InvalidArgument("epsilon", float(exact), allowed)
     if question.count > 1:
         return answer_recipe(question.count, exact, epochs)
     asked = Recipe(
@@ -74,7 +74,7 @@ def _power(solution: Solution) -> float:
 
 
 def half_width(solution: Solution, clients: int, level: float = LEVEL) -> float:
-    """Half the width of an interval, in parts of the range: of a share, with half a count.
+    """Half the width of an interval, in parts of the range.
 
     >>> from fedsel import solution
     >>> round(half_width(solution("BR", epsilon=1.0, dim=2), 1000), 3)
@@ -101,11 +101,14 @@ def least_clients(solution: Solution) -> int:
     """The clients below which nothing can be said: intervals would reach over half of the range.
 
     >>> least_clients(question_recipe(Question("mean", {"age": (0, 100)}), 1.0).build())
-    72
+    81
     """
     return clients_for(solution, WIDEST)
 
 
 def _step(solution: Solution) -> float:
-    """What one count of a block adds to n times a share; a mean has no counts."""
-    return 0.0 if solution.transform.blocks is None else float(solution.alphabet.units[0])
+    """What one block more, or one symbol higher, adds to n times the estimate.
+
+    Intervals reach half of it further. Symbols are two units apart on [−1, 1].
+    """
+    return float(solution.alphabet.units[0])

@@ -98,7 +98,8 @@ class Question:
                 bounds = [column.low, column.high]
                 raise InvalidArgument("bounds", bounds, "such that high − low is finite")
             if not number and self.kind in ("mean", "quantiles"):
-                raise InvalidArgument("column", name, f"one of numbers for {self.kind}")
+                what = "a mean" if self.kind == "mean" else self.kind
+                raise InvalidArgument("column", name, f"one of numbers for {what}, not of levels")
         has_numbers = any(isinstance(column, Number) for column in self._own.values())
         if self.kind in BINS and has_numbers:
             bins = BINS[self.kind] if self.bins is None else self.bins
