@@ -185,9 +185,7 @@ class Recipe:
         for name in ("mu", "theta", "spread", "centre"):
             put(self, name, _share(name, getattr(self, name)))
         _check_preparing(self.spread, self.centre)
-        put(self, "measure", _share("measure", self.measure))
-        if self.measure and self.epsilon is None:
-            raise InvalidArgument("epsilon", None, "a number > 0 with measure, for its reports")
+        put(self, "measure", _measured(self.measure, self.epsilon))
         put(self, "k", check_top(self.k))
         if self.dim is not None and self.k > self.dim:
             raise InvalidArgument("k", self.k, f"at most dim = {self.dim}")
@@ -298,6 +296,13 @@ def check_at_least_zero(name: str, value: object) -> float:
     if number < 0:
         raise InvalidArgument(name, value, "a finite number ≥ 0")
     return number
+
+
+def _measured(measure: float, epsilon: Epsilon | None) -> float:
+    share = _share("measure", measure)
+    if share and epsilon is None:
+        raise InvalidArgument("epsilon", None, "a number > 0 with measure, for its reports")
+    return float(share)
 
 
 def _check_preparing(spread: float | Auto, centre: float | Auto) -> None:

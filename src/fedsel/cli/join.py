@@ -23,6 +23,7 @@ from fedsel.wire._report import check_public_key
 
 if TYPE_CHECKING:
     from fedsel.device import History, Limit, Offer, Policy, Session, Standing
+    from fedsel.wire import Question
 
 JOIN_EXAMPLE = (
     "Example: fedsel join https://example.org --data my.csv --label y --store ledger "
@@ -30,6 +31,7 @@ JOIN_EXAMPLE = (
     "fedsel join http://127.0.0.1:8000 --data my.csv --label y --store ledger --create "
     "--lifetime 8 --per-report 2 --token-file invitation"
 )
+_SHOWN = 12
 _LIMITS, _WAY = "What it may spend", "The service"
 
 
@@ -65,8 +67,11 @@ _PATIENCE = typer.Option(help="Seconds without an answer before it gives up.", r
 def join_command(
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of the service.")],
     data: Annotated[Path, typer.Option(help="Your records, a CSV file with names at its top.")],
-    label: Annotated[str, typer.Option(help="The column of the label.")],
     store: Annotated[Path, typer.Option(help="The folder of this device's ledger.")],
+    label: Annotated[
+        str | None,
+        typer.Option(help="The column of the label.", show_default="as the task says"),
+    ] = None,
     policy: Annotated[Path | None, _POLICY] = None,
     lifetime: Annotated[float | None, _LIFETIME] = None,
     per_report: Annotated[float | None, _PER_REPORT] = None,
@@ -110,7 +115,10 @@ def join_command(
             say_error(ended)
             raise typer.Exit(1) from None
         # Nor is anybody asked, or a ledger begun, for a wrong file.
-        records.suited(offer.task.schema)
+        if offer.task.question is None:
+            records.suited(offer.task.schema)
+        else:
+            records.asked(offer.task.question)
         if limits is None:
             limits = _limits(offer, lifetime, per_report, keys)
         objection = _objection(offer, limits)
@@ -197,11 +205,16 @@ def _limits(
     from fedsel.device import Policy
 
     solution = RECOMMENDED if offer.request is None else offer.request.recipe.solution
+    task, measure = offer.task, offer.task.measure
+    dim = 1 if task.schema is None else task.schema.dim
+    if task.question is not None:
+        dim = task.question.count
+    answers = () if measure is None else measure.answers
     return Policy(
         lifetime=lifetime or 0.0,
         per_report=(lifetime if per_report is None else per_report) or 0.0,
-        solutions=[solution],
-        dimensions=[1 if offer.task.schema is None else offer.task.schema.dim],
+        solutions=sorted({solution, *(() if measure is None else (RECOMMENDED, "BR"))}),
+        dimensions=sorted({dim, *answers}),
         server_key=keys["server_key"],
         signing_key=keys["signing_key"],
     )
@@ -211,10 +224,11 @@ def _objection(offer: Offer, limits: Policy) -> str:
     """What the policy has against what is asked, for people; empty where nothing is seen yet."""
     from fedsel.device import Ended
     from fedsel.device._sealed import check_sealed
+    from fedsel.device._session import columns_of
 
     if offer.request is None:
         return ""
-    columns = None if offer.task.schema is None else offer.task.schema.columns_used
+    columns = columns_of(offer.task)
     if forbidden := limits.misfit(offer.request.recipe) or limits.forbidden(columns):
         return f"your policy does not allow {forbidden}"
     try:
@@ -230,6 +244,7 @@ def _show(
     offer: Offer, limits: Policy, history: History | None, session: Session, objection: str
 ) -> None:
     """What the service asks, by its request and not by its word, and what the policy allows."""
+    from fedsel.device._session import columns_of
     from fedsel.wire import check_sendable
 
     console = progress_console()
@@ -250,8 +265,16 @@ def _show(
             price = check_sendable(recipe).charge
     purpose, recipient = intent.purpose or "not stated", intent.recipient or "not stated"
     say(f"{offer.task.name!r} asks this device for reports.")
+    if offer.task.question is not None:
+        _say_question(offer.task.question, say)
+    if offer.task.measure is not None:
+        asked = offer.task.measure
+        say(
+            "  Some devices, chosen by chance, measure the model instead of training it: with one"
+            f" report at ε = {asked.epsilon:.6g}, one of {max(asked.answers)} answers at most."
+        )
     say(f"  purpose: {purpose}   recipient: {recipient}")
-    columns = None if offer.task.schema is None else offer.task.schema.columns_used
+    columns = columns_of(offer.task)
     if columns is not None:
         say(f"  of your columns: {', '.join(columns)}")
     standings = [one for one in _standings(limits, history) if one.limit.concerns(intent)]
@@ -277,6 +300,14 @@ def _show(
     say(f"{policy}; {lasting}{enough}")
     if objection:
         say(f"  {objection}")
+
+
+def _say_question(question: Question, say: Callable[[str], object]) -> None:
+    """What is asked, and which answers there are."""
+    say(f"  the question: {question}")
+    if question.count > 1:
+        more = f", … ({question.count:,} answers)" if question.count > _SHOWN else ""
+        say(f"  the answers: {', '.join(question.labels[:_SHOWN])}{more}")
 
 
 def _standings(limits: Policy, history: History | None) -> list[Standing]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsel._internal.display import counted
+from fedsel._internal.display import counted, printable
 from fedsel._internal.extras import needed
 from fedsel._internal.progress import show_progress
 from fedsel.cli._terminal import JsonOption, print_json, say_error
@@ -274,10 +274,12 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
     from fedsel.service._task import DROP_OUT
 
     recipe, rule, address = task.begin.recipe, task.release, run["address"]
-    yield (
-        f"{address} collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}, "
-        f"ε = {run['epsilon_per_report']:g} a report"
-    )
+    what = f"collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}"
+    result = f"model: {address}/v1/model.json, which fedsel predict reads"
+    if task.question is not None:
+        what = f"asks in {task.name!r}: {printable(task.question)}"
+        result = f"answers: {address}/v1/rounds, and drawn at {address}/"
+    yield f"{address} {what}, ε = {run['epsilon_per_report']:g} a report"
     ends = [counted(rule.reports, "report")] if rule.reports is not None else []
     if rule.seconds is not None:
         ends.append(f"{rule.seconds:g} seconds and {counted(rule.least, 'report')}")
@@ -294,11 +296,11 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
         )
         settings = f"fedsel invite {task.file} --store {run['store']} --relay ADDRESS"
         yield f"  settings of the relay, and both keys: {settings} --out relay.toml"
-        yield f"  the model: {address}/v1/model.json, which fedsel predict reads"
+        yield f"  the {result}"
         return
     open_to_all = task.invitations == "open"
     invite = f"devices need invitations: fedsel invite {task.file} --store {run['store']}"
     yield "  anyone may take part" if open_to_all else f"  {invite}"
     if task.schema is not None:
         yield f"  in a browser: {address}/join"
-    yield f"  the model: {address}/v1/model.json, which fedsel predict reads"
+    yield f"  the {result}"

@@ -214,7 +214,7 @@ class Session:
             client.earlier(offer.request.encode())
         except Refused as refused:  # before anything else is done for it
             _check_for_now(refused)
-        forbidden = client.policy.forbidden(_columns_of(offer.task))
+        forbidden = client.policy.forbidden(columns_of(offer.task))
         if forbidden is not None:
             detail = f"the policy of this device does not allow {forbidden}"
             raise Ended(Ending.REFUSED, detail)
@@ -355,7 +355,7 @@ class Session:
             everything = {"task": self._task_text, "request": message, **parts}
             check_signed(signed, str(client.policy.signing_key), everything)
         update = self._update(work, parts["preparing"], request.round, dim)
-        columns = _columns_of(self.offer().task)
+        columns = columns_of(self.offer().task)
         return client.answer(message, parts["weights"], update, columns, signed)
 
     def _update(self, work: SuitedRecords | Update, text: bytes, number: int, dim: int) -> Update:
@@ -407,7 +407,7 @@ class Session:
             self._tell(f"round {number}: {verdict.value}")
 
 
-def _columns_of(task: Announcement) -> tuple[str, ...] | None:
+def columns_of(task: Announcement) -> tuple[str, ...] | None:
     """The columns of the owner's table that a task uses; None where it does not name them."""
     if task.question is not None:
         return task.question.names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, cast, final
@@ -95,6 +95,8 @@ class Aggregator:
     """What this round asks about the model; None if it does not measure."""
     measuring: Measuring | None = _kept("measuring")
     """Which rounds measure the model; None if none does."""
+    question_of: Callable[[int], int | None] = _kept("question_of")
+    """The number of the question about the model that a round asks; None if it asks none."""
     measurements: dict[int, Measurement] = _kept("measurements")
     """What clients have said about the model, by epoch."""
     preparation: Preparation | None = _kept("preparation")

@@ -224,8 +224,13 @@ class Task:
         """What shuffling proves for all reports of a client: a central ε, at the rule's δ."""
         if self.shuffle is None:
             raise InvalidArgument("shuffle", None, "set")
+        measuring = () if self.begin.measuring is None else self.begin.measuring.recipes
         with patience("proving the central guarantee"):
-            return self.shuffle.guarantee(self.begin.recipe, composed=True).epsilon
+            proved = [
+                self.shuffle.guarantee(recipe, composed=True).epsilon
+                for recipe in (self.begin.recipe, *measuring)
+            ]
+        return max(proved)  # of the client that it protects least
 
     @property
     def release(self) -> CloseRule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, final
@@ -43,6 +43,7 @@ _PUBLIC_MEANS = "of {} features: they cost no ε, and are assumed to be known to
 _PUBLIC_ROWS = (
     "{:,} of them say how records are prepared: they cost no ε, and nobody in them is protected"
 )
+_MEASURED = "{:,}, at ε = {:.6g} each, all that such a client sends: it trains in no round"
 _LIMITS = (
     "This is the server's view. Each device's own ledger records what the device has spent: a"
     " report that was sent and lost counts there and not here.",
@@ -55,13 +56,17 @@ _LIMITS = (
 @final
 @dataclass(frozen=True)
 class EpochReleased:
-    """The reports of one epoch, and the most ε that a client has released at its end."""
+    """The reports of one epoch, and the most ε that a client has released at its end.
+
+    ``measured`` of the accepted ones were about the model, of clients that train in no round.
+    """
 
     epoch: int
     rounds: int
     accepted: int
     dropped: int
     released: Fraction
+    measured: int = 0
 
 
 @final
@@ -73,7 +78,8 @@ class RunStatement(Statement):
     guarantee of the reports so far, as a relay shuffled them or if a shuffler mixed them; None
     before there are any.
     ``public_means`` counts the features whose centre came from public means, ``public_rows`` the
-    public rows that gave the preparation of records; neither costs ε.
+    public rows that gave the preparation of records; neither costs ε. ``per_measurement`` is the ε
+    of a report on the model, all that a client that measures it sends; 0 where nobody does.
     """
 
     run: bytes
@@ -89,6 +95,7 @@ class RunStatement(Statement):
     shuffled: Shuffling | None = None
     public_means: int = 0
     public_rows: int = 0
+    per_measurement: Fraction = Fraction(0)
 
     @classmethod
     def of(
@@ -108,13 +115,9 @@ class RunStatement(Statement):
             shuffle = server.shuffled.rule
         solution = server.recipe.build()
         charge = server.recipe.charge
-        heard = [record for record in server.records if record.accepted]
-        fewest = min((record.accepted for record in heard), default=0)
-        epochs = len({record.epoch for record in heard})
         known = None if server.plan is None else server.plan.known
-        shuffled: Shuffling | None = IfShuffled.of(solution.privacy, fewest, epochs)
-        if shuffle is not None:
-            shuffled = ByRelay.of(solution.privacy, shuffle, fewest, epochs)
+        measuring = () if server.measuring is None else server.measuring.recipes
+        per_measurement = max((recipe.charge for recipe in measuring), default=Fraction(0))
         return cls(
             run=server.run,
             intent=server.intent,
@@ -123,10 +126,11 @@ class RunStatement(Statement):
             bits=solution.bits,
             planned_epochs=server.recipe.epochs,
             per_report=charge,
-            epochs=_by_epoch(server.records, charge),
+            epochs=_by_epoch(server, charge, per_measurement),
             refusals=dict(refusals or {}),
             trust=(*TRUST, *trust),
-            shuffled=shuffled,
+            shuffled=_shuffled(server, shuffle),
+            per_measurement=per_measurement,
             public_means=0 if known is None else int(known.given.sum()),
             public_rows=0 if server.given is None else server.given.rows,
         )
@@ -149,7 +153,12 @@ class RunStatement(Statement):
     @property
     def planned(self) -> Fraction:
         """The most ε of one client, once all epochs are over."""
-        return self.per_report * self.planned_epochs
+        return max(self.per_report * self.planned_epochs, self.per_measurement)
+
+    @property
+    def measured(self) -> int:
+        """How many of the accepted reports were about the model."""
+        return sum(epoch.measured for epoch in self.epochs)
 
     @property
     def reports(self) -> int:
@@ -181,6 +190,7 @@ class RunStatement(Statement):
             **dict.fromkeys((IfShuffled.key, ByRelay.key)),
             **({self.shuffled.key: self.shuffled.to_dict()} if self.shuffled else {}),
             "epochs": [{**vars(e), **numbers("released", e.released)} for e in self.epochs],
+            **numbers("per_measurement", self.per_measurement),
             "public_means": self.public_means,
             "public_rows": self.public_rows,
             "refusals": dict(self.refusals),
@@ -206,6 +216,10 @@ class RunStatement(Statement):
             "bits in a report": str(self.bits),
             "reports accepted": str(self.reports),
         }
+        if self.per_measurement:
+            facts["of them about the model"] = _MEASURED.format(
+                self.measured, float(self.per_measurement)
+            )
         if self.public_means:
             facts["public means"] = _PUBLIC_MEANS.format(self.public_means)
         if self.public_rows:
@@ -228,14 +242,46 @@ def said_of_rows(count: int) -> str:
     return _PUBLIC_ROWS.format(count)
 
 
-def _by_epoch(records: Sequence[RoundRecord], charge: Fraction) -> tuple[EpochReleased, ...]:
-    rows, heard = [], 0
-    for epoch in sorted({record.epoch for record in records}):
-        rounds = [record for record in records if record.epoch == epoch]
+def _by_question(server: Aggregator | Checkpoint) -> dict[int | None, list[RoundRecord]]:
+    """The rounds that had reports, by the number of their question about the model, or None."""
+    found: dict[int | None, list[RoundRecord]] = {}
+    for record in server.records:
+        if record.accepted:
+            found.setdefault(server.question_of(record.round), []).append(record)
+    return found
+
+
+def _shuffled(server: Aggregator | Checkpoint, rule: ShuffleRule | None) -> Shuffling | None:
+    """The central guarantee of the client that it protects least: one that trains or measures."""
+    made: list[Shuffling | None] = []
+    for question, records in _by_question(server).items():
+        recipe, epochs = server.recipe, len({record.epoch for record in records})
+        if question is not None and server.measuring is not None:
+            recipe, epochs = server.measuring.recipes[question], 1
+        privacy, fewest = recipe.build().privacy, min(record.accepted for record in records)
+        if rule is None:
+            made.append(IfShuffled.of(privacy, fewest, epochs))
+        else:
+            made.append(ByRelay.of(privacy, rule, fewest, epochs))
+    known = [one for one in made if one is not None]
+    if len(known) < 2:  # nothing is proved before somebody looks
+        return known[0] if known else None
+    return max(known, key=lambda one: one.guarantee.epsilon)
+
+
+def _by_epoch(
+    server: Aggregator | Checkpoint, charge: Fraction, per_measurement: Fraction
+) -> tuple[EpochReleased, ...]:
+    rows, trained, measured_before = [], 0, False
+    for epoch in sorted({record.epoch for record in server.records}):
+        rounds = [record for record in server.records if record.epoch == epoch]
         accepted = sum(r.accepted for r in rounds)
-        heard += accepted > 0
+        measured = sum(r.accepted for r in rounds if server.question_of(r.round) is not None)
+        trained += accepted > measured
+        measured_before |= measured > 0
         dropped = sum(r.rejected + r.duplicate + r.late for r in rounds)
-        rows.append(EpochReleased(epoch, len(rounds), accepted, dropped, heard * charge))
+        released = max(trained * charge, per_measurement * measured_before)
+        rows.append(EpochReleased(epoch, len(rounds), accepted, dropped, released, measured))
     return tuple(rows)
 
 
