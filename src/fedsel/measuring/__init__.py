@@ -1,7 +1,7 @@
 """What answers say together: shares with intervals, and what follows from them."""
 
+from fedsel.measuring._metrics import Calibration
 from fedsel.measuring._model import (
-    Calibration,
     Measured,
     Measurement,
     answer_recipe,
@@ -15,6 +15,7 @@ from fedsel.measuring._planning import (
     least_clients,
     question_recipe,
 )
+from fedsel.measuring._recalibration import Recalibration
 from fedsel.measuring._tally import Estimate, Tally, consistent
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Estimate",
     "Measured",
     "Measurement",
+    "Recalibration",
     "Tally",
     "answer_recipe",
     "clients_for",

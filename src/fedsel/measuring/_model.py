@@ -1,19 +1,17 @@
 """How good a model is on the people who trained it, from one report of each who was asked.
 
-A table of answers (`fedsel.wire.ModelQuestion`) gives everything at once: a metric is linear in its
-shares, or nearly so, and has the interval of that. Where several questions tell the same metric,
-each counts by its variance.
-
-What a bin hides is said by a rule: a score in a bin counts as the bin's middle. The outer bins
-reach as far beyond their edge as the bin next to them is wide, half of which is their middle.
+A table of answers (`fedsel.wire.ModelQuestion`) gives every metric at once, as
+`fedsel.measuring._metrics` says. Where several questions tell the same metric, each counts by its
+variance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -21,7 +19,8 @@ from numpy.typing import NDArray
 
 from fedsel._internal.display import upper_bound
 from fedsel.auto import PublicFacts, resolve_auto
-from fedsel.errors import InvalidArgument, check_finite
+from fedsel.measuring._metrics import ONE, Calibration, part_of
+from fedsel.measuring._recalibration import Recalibration, recalibration
 from fedsel.measuring._tally import LEVEL, Estimate, Shares, Tally
 from fedsel.recipe import Recipe
 from fedsel.solutions import best_blocks
@@ -34,25 +33,14 @@ SPREAD = (0.02, 0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.58, 0
 its weights (records have about norm 1, so no margin is larger)."""
 LOGITS = 12.0
 """The same for log-odds of a network, over this."""
+SMALLEST = 1e-100
+"""The norms of weights, and their inverses, below which edges would run into each other."""
 OF_SPREAD = 0.25
 """The share of the measuring clients that answer the first question."""
 RESIDUAL_EDGES = (0.05, 0.1, 0.2, 0.4)
 TARGET_EDGES = (-0.5, 0.0, 0.5)
 PRECISE, USEFUL = 0.01, 0.05
 """The standard errors of the accuracy up to which "auto" asks for eight and for four bins."""
-
-
-def check_share(measure: object) -> float:
-    """Return the share of the clients that measure; 0 is none.
-
-    >>> check_share(1.5)
-    Traceback (most recent call last):
-    fedsel.errors.InvalidArgument: measure = 1.5: must be the share of the clients that measure ...
-    """
-    if isinstance(measure, bool) or not 0 <= check_finite("measure", measure) < 1:
-        allowed = "the share of the clients that measure the model, in [0, 1), such as 0.1"
-        raise InvalidArgument("measure", measure, allowed)
-    return float(measure)  # type: ignore[arg-type]
 
 
 def measuring_clients(measure: float, clients: int) -> int:
@@ -95,7 +83,7 @@ class Measured:
 
         In a run each of ``rounds`` asks one question, so some can ask no more than one.
 
-        >>> [Measured.planned(2, n, 1.0, linear=True).bins for n in (1_000, 5_000, 50_000)]
+        >>> [Measured.planned(2, n, 1.0, linear=True).bins for n in (1_000, 5_000, 200_000)]
         [2, 4, 8]
         """
         can = rounds is None or rounds >= 4
@@ -148,7 +136,7 @@ class Measured:
         scale = LOGITS
         if self.linear:
             norm = 1.0 if weights is None else float(np.linalg.norm(weights))
-            scale = norm if norm > 0 and math.isfinite(norm) else 1.0
+            scale = norm if SMALLEST < norm < 1 / SMALLEST else 1.0  # else all scores are alike
         above = [scale * edge for edge in SPREAD]
         below = [-edge for edge in reversed(above)]
         return (*below, 0.0, *above) if self.classes == 2 else (*above,)
@@ -202,23 +190,12 @@ def _apart(found: list[float], least: float, *, zero: bool) -> tuple[float, ...]
 
 @final
 @dataclass(frozen=True, eq=False)
-class Calibration:
-    """In one bin of scores: its middle, what the model says there, and how many are right."""
-
-    score: float
-    said: float
-    rate: Estimate
-    share: float
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class Measurement:
     """What the reports say about a model; every number with its interval.
 
     ``metrics`` by name; ``confusion`` (C, C) are shares of all people, rows are classes; ``shares``
     of the classes; ``clients`` have reported, at ``epsilon`` each; ``tables`` are the consistent
-    shares of each question's answers.
+    shares of each question's answers; ``tallies`` are what these follow from.
     """
 
     clients: int
@@ -229,10 +206,16 @@ class Measurement:
     calibration: tuple[Calibration, ...] = ()
     questions: tuple[ModelQuestion, ...] = ()
     tables: tuple[Doubles, ...] = ()
+    tallies: tuple[Tally, ...] = ()
     level: float = LEVEL
 
     def __getitem__(self, name: str) -> Estimate:
         return self.metrics[name]
+
+    @cached_property
+    def recalibration(self) -> Recalibration | None:
+        """What the scores of a model of two classes say best, where they were asked for by bins."""
+        return recalibration(self.questions, self.tallies)
 
     @property
     def sentence(self) -> str:
@@ -242,7 +225,8 @@ class Measurement:
         value, low, high, _ = numbers
         return (
             f"{name.capitalize() if self.shares else name}: {value} ({low} to {high}), by"
-            f" {self.clients:,} clients who measured and did not train, at ε ="
+            f" {self.clients:,} client{'s' * (self.clients > 1)} who measured and did not train,"
+            f" at ε ="
             f" {upper_bound(self.epsilon)} each."
         )
 
@@ -291,7 +275,7 @@ def measurement(
     given = [(q, t) for q, t in zip(questions, tallies, strict=True) if t.count]
     if not given:
         return None
-    parts = [_PARTS[question.kind](_Table(question, tally, level)) for question, tally in given]
+    parts = [part_of(question, tally, level) for question, tally in given]
     names = dict.fromkeys(name for part in parts for name in part.metrics)
     found = {
         name: _together([p.metrics[name] for p in parts if name in p.metrics], level)
@@ -306,6 +290,7 @@ def measurement(
         calibration=next((p.calibration for p in parts if p.calibration), ()),
         questions=tuple(question for question, _ in given),
         tables=tuple(tally.shares.reshape(question.shape) for question, tally in given),
+        tallies=tuple(tally for _, tally in given),
         level=level,
     )
 
@@ -314,8 +299,6 @@ _ORDER = (
     *("accuracy", "balanced accuracy", "AUC", "log loss", "AUC of the lead"),
     *("R²", "mean error", "root mean squared error"),
 )
-_ONE: tuple[float, float] = (0.0, 1.0)
-_FEW = 0.01
 
 
 def _together(estimates: list[Estimate], level: float) -> Estimate:
@@ -324,197 +307,4 @@ def _together(estimates: list[Estimate], level: float) -> Estimate:
         return estimates[0]
     weights = np.array([1 / max(e.error, 1e-12) ** 2 for e in estimates])
     value = float(weights @ [e.value for e in estimates] / weights.sum())
-    return Estimate.around(value, 1 / math.sqrt(weights.sum()), level, _ONE)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What one table says."""
-
-    metrics: dict[str, Estimate]
-    shares: tuple[Estimate, ...] = ()
-    confusion: Doubles | None = None
-    calibration: tuple[Calibration, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Table:
-    """A question with the shares of its answers, as a table (rows, columns)."""
-
-    question: ModelQuestion
-    tally: Tally
-    level: float
-
-    def sum_of(self, weights: Any, bounds: tuple[float, float] = _ONE) -> Estimate:
-        """Σ weights·shares, for weights of the table's shape."""
-        flat = np.broadcast_to(weights, self.question.shape).ravel().astype(np.float64)
-        return self.tally.linear(flat, self.level, population=True, bounds=bounds)
-
-    def told_by(
-        self, function: Callable[[Shares], float], bounds: tuple[float, float] = _ONE
-    ) -> Estimate:
-        """A smooth function of the table."""
-        shape = self.question.shape
-        return self.tally.derived(
-            lambda shares: function(shares.reshape(shape)),
-            self.level,
-            population=True,
-            bounds=bounds,
-        )
-
-    @property
-    def shares(self) -> Doubles:
-        return self.tally.shares.reshape(self.question.shape)
-
-    def marginals(self) -> tuple[Estimate, ...]:
-        """The share of each row."""
-        rows = np.arange(self.question.shape[0])[:, None]
-        return tuple(self.sum_of(rows == row) for row in range(self.question.shape[0]))
-
-
-def middles(edges: Sequence[float], *, least: float | None = None) -> Doubles:
-    """The middles of the bins; the outer ones reach as far as their neighbour is wide.
-
-    >>> middles((-1.0, 0.0, 2.0)).tolist(), middles((0.5, 1.0), least=0.0).tolist()
-    ([-1.5, -0.5, 1.0, 3.0], [0.25, 0.75, 1.25])
-    """
-    inner = np.array(edges, dtype=np.float64)
-    widths = np.diff(inner) if len(inner) > 1 else np.array([2 * max(abs(inner[0]), 0.1)])
-    first = inner[0] - widths[0] if least is None else least
-    ends = np.concatenate([[first], inner, [inner[-1] + widths[-1]]])
-    return np.asarray((ends[:-1] + ends[1:]) / 2)
-
-
-def _safe(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else 0.0
-
-
-def area(shares: Doubles) -> float:
-    """The area under the curve of two rows by bins of a score.
-
-    Within a bin the rate of the second row is taken to rise as it does from bin to bin. If it rises
-    by Δ within a bin that has the share m of all, pairs within it add m²·Δ/12 to what ties add.
-
-    >>> area(np.array([[0.5, 0.0], [0.0, 0.5]])), area(np.array([[0.25, 0.25], [0.25, 0.25]]))
-    (1.0, 0.5)
-    """
-    sizes = shares.sum(axis=0)
-    below = np.cumsum(shares[0]) - shares[0] / 2  # of two in one bin either may be first
-    within = 0.0
-    if len(sizes) > 2:
-        # A bin that is nearly empty has about the rate of all, so that nothing jumps.
-        rates = (shares[1] + _FEW * shares[1].sum()) / (sizes + _FEW)
-        within = float(np.maximum(np.gradient(rates), 0) @ sizes**2) / 12
-    pairs = float(shares[0].sum() * shares[1].sum())
-    return min(1.0, _safe(float(shares[1] @ below) + within, pairs))
-
-
-def _of_scores(table: _Table) -> _Part:
-    """Two classes by bins of the margin."""
-    edges = table.question.edges
-    scores = middles(edges)
-    positive = scores > 0
-    right = np.stack([~positive, positive])
-    losses = np.stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
-
-    def balanced(shares: Doubles) -> float:
-        rows = zip(shares, right, strict=True)
-        return float(np.mean([_safe(float(row @ hits), row.sum()) for row, hits in rows]))
-
-    metrics = {
-        "accuracy": table.sum_of(right),
-        "balanced accuracy": table.told_by(balanced),
-    }
-    curve: tuple[Calibration, ...] = ()
-    if len(edges) > 1:  # two bins say too little of these
-        metrics["AUC"] = table.told_by(area)
-        metrics["log loss"] = table.sum_of(losses, (0.0, math.inf))
-        curve = _curve(table, scores)
-    negatives, positives = (table.shares @ column for column in right)
-    confusion = np.stack([negatives, positives], axis=1)
-    return _Part(metrics, table.marginals(), confusion, curve)
-
-
-def _curve(table: _Table, scores: Doubles) -> tuple[Calibration, ...]:
-    """In each column: what a score says, and the share of the second row."""
-    said = 1 / (1 + np.exp(-scores))
-
-    def rate(place: int) -> Callable[[Shares], float]:
-        return lambda shares: _safe(float(shares[1, place]), float(shares[:, place].sum()))
-
-    return tuple(
-        Calibration(float(score), float(told), table.told_by(rate(place)), float(share))
-        for place, (score, told, share) in enumerate(
-            zip(scores, said, table.shares.sum(axis=0), strict=True)
-        )
-    )
-
-
-def _of_predictions(table: _Table) -> _Part:
-    """Each class by the class that the model predicts."""
-
-    def balanced(shares: Doubles) -> float:
-        return float(np.mean([_safe(row[c], row.sum()) for c, row in enumerate(shares)]))
-
-    metrics = {
-        "accuracy": table.sum_of(np.eye(table.question.classes)),
-        "balanced accuracy": table.told_by(balanced),
-    }
-    return _Part(metrics, table.marginals(), table.shares)
-
-
-def _of_confidence(table: _Table) -> _Part:
-    """Right or wrong by bins of the lead."""
-
-    leads = middles(table.question.edges, least=0.0)
-    metrics = {
-        "accuracy": table.sum_of(np.array([[0.0], [1.0]])),
-        "AUC of the lead": table.told_by(area),
-    }
-    return _Part(metrics, calibration=_curve(table, leads))
-
-
-def _of_residuals(table: _Table) -> _Part:
-    """Bins of the target by bins of its distance from the prediction, on [−1, 1]."""
-    off, targets = middles(table.question.edges, least=0.0), middles(table.question.targets)
-
-    def determined(shares: Doubles) -> float:
-        rows = shares.sum(axis=1)
-        spread = float(rows @ targets**2 - (rows @ targets) ** 2)
-        return 1 - _safe(float(shares.sum(axis=0) @ off**2), spread)
-
-    def typical(shares: Doubles) -> float:
-        return math.sqrt(max(0.0, float(shares.sum(axis=0) @ off**2)))
-
-    metrics = {
-        "R²": table.told_by(determined, (-math.inf, 1.0)),
-        "mean error": table.sum_of(off[None], (0.0, math.inf)),
-        "root mean squared error": table.told_by(typical, (0.0, math.inf)),
-    }
-    return _Part(metrics, calibration=_errors_by_target(table, off, targets))
-
-
-def _errors_by_target(table: _Table, off: Doubles, targets: Doubles) -> tuple[Calibration, ...]:
-    """The mean error in each bin of the target."""
-
-    def mean(row: int) -> Callable[[Shares], float]:
-        return lambda shares: _safe(float(shares[row] @ off), float(shares[row].sum()))
-
-    return tuple(
-        Calibration(
-            float(target),
-            float(target),
-            table.told_by(mean(row), (0.0, 2.0)),
-            float(table.shares[row].sum()),
-        )
-        for row, target in enumerate(targets)
-    )
-
-
-_PARTS: dict[str, Callable[[_Table], _Part]] = {
-    "scores": _of_scores,
-    "predictions": _of_predictions,
-    "confidence": _of_confidence,
-    "residuals": _of_residuals,
-    "spread": lambda table: _Part({}),  # noqa: ARG005
-}
+    return Estimate.around(value, 1 / math.sqrt(weights.sum()), level, ONE)

@@ -88,12 +88,17 @@ class ModelQuestion:
 
         A label that is none, and margins that are not finite, give no answer: −1.
         """
-        known = np.isfinite(labels) & np.isfinite(margins).all(axis=1)
+        known = self._known(labels) & np.isfinite(margins).all(axis=1)
         shown = np.where(known[:, None], margins, 0.0)
-        own = np.where(known, labels, 0.0)
-        rows, columns = self._places(shown, own)
-        inside = known & (rows >= 0) & (rows < self.shape[0])
-        return np.where(inside, rows * self.shape[1] + columns, NO_ANSWER).astype(np.int64)
+        rows, columns = self._places(shown, np.where(known, labels, 0.0))
+        return np.where(known, rows * self.shape[1] + columns, NO_ANSWER).astype(np.int64)
+
+    def _known(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether each label is a number, or the number of a class."""
+        known: NDArray[np.bool_] = np.isfinite(labels)
+        if self.kind != "residuals":
+            known &= (np.floor(labels) == labels) & (labels >= 0) & (labels < self.classes)
+        return known
 
     def _places(self, margins: NDArray[Any], labels: NDArray[Any]) -> tuple[Any, Any]:
         if self.kind == "residuals":

@@ -1,0 +1,116 @@
+"""What a bin hides, said by a rule.
+
+Within an inner bin scores are spread evenly, and beyond an outer edge they thin out exponentially,
+at first as dense as in the bin beside it. Within a bin the rate of the second row rises: for pairs
+as it does from bin to bin, for the log loss as log-odds do that explain the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+
+FEW = 0.01
+"""A bin with a much smaller share than this has about the rate of all, so that nothing jumps."""
+FEW_BEYOND = 0.1
+"""The same of tails."""
+THINNEST, THICKEST = 0.25, 2.0
+"""How far a tail reaches on average, in widths of the bin beside it."""
+_POINTS = (np.arange(8) + 0.5) / 8
+_TAIL = -np.log1p(-_POINTS) / -np.log1p(-_POINTS).mean()
+
+
+def points_of(edges: Sequence[float], sizes: Doubles, *, least: float | None = None) -> Doubles:
+    """Eight scores in each bin (bins, 8), equally frequent; the lowest bin may begin at ``least``.
+
+    ``sizes`` are the shares of the bins.
+
+    >>> points_of((-1.0, 0.0, 2.0), np.full(4, 0.25)).mean(axis=1).round(2).tolist()
+    [-2.75, -0.5, 1.0, 3.75]
+    """
+    inner = np.array(edges, dtype=np.float64)
+    found = np.empty((len(inner) + 1, len(_POINTS)))
+    found[1:-1] = inner[:-1, None] + np.diff(inner)[:, None] * _POINTS
+    found[-1] = inner[-1] + _reach(inner, sizes) * _TAIL
+    if least is None:
+        found[0] = inner[0] - _reach(-inner[::-1], sizes[::-1]) * _TAIL
+    else:
+        found[0] = least + (inner[0] - least) * _POINTS
+    return found
+
+
+def _reach(edges: Doubles, sizes: Doubles) -> float:
+    """How far beyond the last edge a score lies on average.
+
+    A tail that begins as dense as the bin before it reaches as far as its share takes at that
+    density. An edge at 0 is not one of the quantiles: the bin before it counts, too.
+    """
+    if len(edges) < 2:
+        return max(abs(float(edges[-1])), 0.1)
+    begin = 3 if edges[-2] == 0 and len(edges) > 2 else 2
+    width, share = float(edges[-1] - edges[-begin]), float(sizes[-begin:-1].sum())
+    dense = (float(sizes[-1]) + FEW_BEYOND) / (share + FEW_BEYOND)
+    return width * min(THICKEST, max(THINNEST, dense))
+
+
+def middles(edges: Sequence[float], low: float, high: float) -> Doubles:
+    """The middles of the bins of a number in [low, high].
+
+    >>> middles((0.0, 0.5), -1.0, 1.0).tolist()
+    [-0.5, 0.25, 0.75]
+    """
+    ends = np.concatenate([[low], edges, [high]])
+    return np.asarray((ends[:-1] + ends[1:]) / 2)
+
+
+def variances(edges: Sequence[float], low: float, high: float) -> Doubles:
+    """The variance of a number in [low, high] within each bin, where it is spread evenly."""
+    return np.diff(np.concatenate([[low], edges, [high]])) ** 2 / 12
+
+
+def safe(part: float, whole: float) -> float:
+    """The quotient, or 0 where nothing is there to divide."""
+    return part / whole if whole > 0 else 0.0
+
+
+def rates_of(shares: Doubles) -> Doubles:
+    """The rate of the second row in each column."""
+    sizes = shares.sum(axis=0)
+    return np.asarray((shares[1] + FEW * safe(shares[1].sum(), sizes.sum())) / (sizes + FEW))
+
+
+def pairs_in_order(shares: Doubles) -> float:
+    """The pairs of one of each row of which the second has the higher score: AUC times all pairs.
+
+    If the second row's rate rises by Δ within a bin that has the share m of all, pairs within it
+    add m²·Δ/12 to what ties add.
+
+    >>> pairs_in_order(np.array([[0.5, 0.0], [0.0, 0.5]]))
+    0.25
+    """
+    sizes = shares.sum(axis=0)
+    below = np.cumsum(shares[0]) - shares[0] / 2  # of two in one bin either may be first
+    within = 0.0
+    if len(sizes) > 2:
+        within = float(np.maximum(np.gradient(rates_of(np.maximum(shares, 0))), 0) @ sizes**2) / 12
+    return float(shares[1] @ below) + within
+
+
+def all_pairs(shares: Doubles) -> float:
+    """The pairs of one of each row."""
+    return float(shares[0].sum() * shares[1].sum())
+
+
+def mean_log_loss(shares: Doubles, points: Doubles, rises: Doubles) -> float:
+    """The log loss of scores that are log-odds: the mean of log(1 + exp(s)) − y·s.
+
+    ``points`` (bins, n) are scores in each bin; ``rises`` is in each bin the covariance of a score
+    with the second row's rate.
+    """
+    sizes, means = shares.sum(axis=0), points.mean(axis=1)
+    alike = float(sizes @ np.logaddexp(0, points).mean(axis=1) - shares[1] @ means)
+    return alike - float(sizes @ rises)
