@@ -15,11 +15,14 @@ import numpy as np
 from fedsel._internal import palette
 from fedsel._internal.display import in_figure
 from fedsel._internal.extras import needed
+from fedsel.errors import InvalidArgument
 from fedsel.server._step import Round
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from fedsel.measuring import Measurement
 
 
 _PAPER: Any = {
@@ -100,6 +103,78 @@ def history(
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     return axes
+
+
+def measurement(found: Measurement, axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
+    """The metrics of a measurement with their intervals, and beside them its curve, if any.
+
+    Metrics that are parts of 1 share one axis; others are written beside it. The curve shows how
+    many are right against what their scores say, or the mean error against the target.
+    """
+    curves = 1 if found.calibration else 0
+    if axes is None:
+        axes = np.atleast_1d(new_figure(4.4 + 3.6 * curves, 3.4).subplots(1, 1 + curves)).tolist()
+    if len(axes) < 1 + curves:
+        raise InvalidArgument("axes", f"{len(axes)} axes", f"{1 + curves}: metrics and their curve")
+    _metrics(found, axes[0])
+    if curves:
+        numbers = any(question.kind == "residuals" for question in found.questions)
+        (_errors if numbers else _calibration)(found, axes[1])
+    return tuple(axes)
+
+
+_SAYS_NOTHING = 0.9
+"""The width of an interval of a rate from which on it is not drawn."""
+
+
+def _metrics(found: Measurement, axes: Axes) -> None:
+    names, metrics = list(found.metrics), list(found.metrics.values())
+    places = np.arange(len(names))
+    values = [m.value for m in metrics]
+    reach = np.array([[m.value - m.low, m.high - m.value] for m in metrics]).T
+    axes.errorbar(values, places, xerr=reach, fmt="o", color=palette.BLUE, capsize=4)
+    for place, value in enumerate(values):
+        axes.annotate(
+            f"{value:.3f}", (value, place), (0, 7), textcoords="offset points", ha="center"
+        )
+    axes.set_yticks(places, names)
+    axes.set_ylim(len(names) - 0.5, -0.6)
+    ends = [m.low for m in metrics] + [m.high for m in metrics]
+    axes.set_xlim(min(0.0, *ends), max(1.0, *ends) + 0.02)
+    axes.set_title(
+        f"{found.clients:,} clients, {100 * found.level:g} % intervals", fontsize="medium"
+    )
+    axes.grid(alpha=0.3)
+
+
+def _calibration(found: Measurement, axes: Axes) -> None:
+    curve = [c for c in found.calibration if c.rate.high - c.rate.low < _SAYS_NOTHING]
+    said, rates = [c.said for c in curve], [c.rate for c in curve]
+    reach = np.array([[r.value - r.low, r.high - r.value] for r in rates]).reshape(-1, 2).T
+    axes.plot([0, 1], [0, 1], color=palette.PALE, linestyle=palette.DASHED)
+    style: Any = {"marker": "o", "color": palette.BLUE, "capsize": 3}
+    axes.errorbar(said, [r.value for r in rates], yerr=reach, **style)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    two = any(question.kind == "scores" for question in found.questions)
+    axes.set_xlabel("probability that the model says")
+    axes.set_ylabel("share of the second class" if two else "share that is right")
+    axes.set_title("calibration", fontsize="medium")
+    axes.grid(alpha=0.3)
+
+
+def _errors(found: Measurement, axes: Axes) -> None:
+    curve = found.calibration
+    rates = [c.rate for c in curve]
+    reach = np.array([[r.value - r.low, r.high - r.value] for r in rates]).T
+    style: Any = {"marker": "o", "color": palette.BLUE, "capsize": 3}
+    axes.errorbar([c.score for c in curve], [r.value for r in rates], yerr=reach, **style)
+    axes.set_xlim(-1, 1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("target, its range as [−1, 1]")
+    axes.set_ylabel("mean error")
+    axes.set_title("error by target", fontsize="medium")
+    axes.grid(alpha=0.3)
 
 
 @dataclass(frozen=True)

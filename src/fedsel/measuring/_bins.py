@@ -30,7 +30,7 @@ def points_of(edges: Sequence[float], sizes: Doubles, *, least: float | None = N
     ``sizes`` are the shares of the bins.
 
     >>> points_of((-1.0, 0.0, 2.0), np.full(4, 0.25)).mean(axis=1).round(2).tolist()
-    [-2.75, -0.5, 1.0, 3.75]
+    [-2.0, -0.5, 1.0, 4.0]
     """
     inner = np.array(edges, dtype=np.float64)
     found = np.empty((len(inner) + 1, len(_POINTS)))
@@ -47,13 +47,12 @@ def _reach(edges: Doubles, sizes: Doubles) -> float:
     """How far beyond the last edge a score lies on average.
 
     A tail that begins as dense as the bin before it reaches as far as its share takes at that
-    density. An edge at 0 is not one of the quantiles: the bin before it counts, too.
+    density.
     """
     if len(edges) < 2:
         return max(abs(float(edges[-1])), 0.1)
-    begin = 3 if edges[-2] == 0 and len(edges) > 2 else 2
-    width, share = float(edges[-1] - edges[-begin]), float(sizes[-begin:-1].sum())
-    dense = (float(sizes[-1]) + FEW_BEYOND) / (share + FEW_BEYOND)
+    width = float(edges[-1] - edges[-2])
+    dense = (float(sizes[-1]) + FEW_BEYOND) / (float(sizes[-2]) + FEW_BEYOND)
     return width * min(THICKEST, max(THINNEST, dense))
 
 

@@ -143,13 +143,14 @@ class Measured:
 
     def _edges(self, first: tuple[float, ...], spread: Tally | None) -> tuple[float, ...]:
         """The edges of B bins: quantiles of the spread, and for two classes 0, where it decides."""
-        scale, inner = first[-1], self.bins - 1 - (self.classes == 2)
-        wanted = np.arange(1, inner + 1) / (inner + 1)
+        scale, inner, two = first[-1], self.bins - 1, self.classes == 2
         if self.spread and spread is not None and spread.count:
-            found = quantiles_of(first, spread.shares, wanted)
+            below = float(spread.shares[: len(first) // 2 + 1].sum()) if two else 0.0
+            found = quantiles_of(first, spread.shares, _even(inner - two, below))
         else:
-            found = [scale * float(x) for x in (wanted - (self.classes == 2) / 2)]
-        return _apart(found, 1e-3 * scale, zero=self.classes == 2)
+            below = 0.5 if two else 0.0
+            found = [scale * (float(x) - below) for x in _even(inner - two, below)]
+        return _apart(found, 1e-3 * scale, zero=two)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -158,6 +159,18 @@ class Measured:
 
     def _count(self, number: int) -> int:
         return self.question(number, None, None).count
+
+
+def _even(count: int, below: float) -> Doubles:
+    """So many quantiles which divide both the share ``below`` 0 and the rest of it evenly.
+
+    >>> _even(2, 0.0).round(2).tolist(), _even(3, 0.6).round(2).tolist()
+    ([0.33, 0.67], [0.2, 0.4, 0.8])
+    """
+    negative = round(count * below)
+    positive = count - negative
+    first = below * np.arange(1, negative + 1) / (negative + 1)
+    return np.append(first, below + (1 - below) * np.arange(1, positive + 1) / (positive + 1))
 
 
 def quantiles_of(edges: Sequence[float], shares: Shares, wanted: Doubles) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,14 +16,14 @@ from fedsel.advising import warn_about_clients
 from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run
 from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, check_positive
-from fedsel.measuring import Measured, Measurement, measuring_clients
+from fedsel.measuring import Measured, Measurement, Recalibration, measuring_clients
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.preparation._plan import unlearnt
 from fedsel.recipe import AUTO
 from fedsel.simulation import Training
 from fedsel.simulation._account import spend
 from fedsel.simulation._measuring import measured, told_apart
-from fedsel.sklearn import _models, _parameters, _tables
+from fedsel.sklearn import _measuring, _models, _parameters, _tables
 from fedsel.sklearn._fitting import Examples, Task, factors_of, seed_of_wave, train_wave
 from fedsel.sklearn._parameters import LinearParameters
 from fedsel.statements._fits import fit_statement, warn_about_seed
@@ -139,14 +140,15 @@ class FederatedLinear(LinearParameters):
         if tracking:
             run = training.run_of(type(self).__name__, count, recipe)
             tracking.start(run, after=past[-1].round if past else 0)
+        asked = _measuring.asked_of(self, task, len(measures), recipe.epsilon)
         # All checks have passed, so the state of a fitted model may change now.
-        spent = spend(X, solution.privacy)
+        spent = spend(X, _measuring.dearest(solution, asked, recipe.epsilon))
         if self.verbose:
             print(  # noqa: T201
                 f"wave {waves}: {count} clients in {fit.facts.rounds} rounds of {batch},"
                 f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
             )
-        start = None if first else self._model.weights.copy()
+        start = None if first else self._weights.copy()
         history = train_wave(
             training,
             task,
@@ -181,36 +183,52 @@ class FederatedLinear(LinearParameters):
             public_rows=self.n_public_,
             public_means=self.n_public_means_,
             fewest_reports=history.fewest_reports,
+            measured=len(measures),
+            measured_at=float(recipe.epsilon or 0),
         )
-        self._adopt(task.model(history.weights, RecordPipeline(scale, self.preparation_)))
-        self.measurement_ = self._measured(X, task, clients, measures, training)
+        self._adopt_measured(
+            task.model(history.weights, RecordPipeline(scale, self.preparation_)),
+            lambda model: self._measured(X, task, clients, measures, model, asked, training.seed),
+        )
         if self.verbose:
             print(self.privacy_, f"Spent in this process: ε = {spent:.6g} or more.", sep="\n")  # noqa: T201
+
+    def _adopt_measured(self, model: Model, measure: Callable[[Model], Measurement | None]) -> None:
+        """Measure the trained model, and predict with it, or with what ``threshold`` makes of it.
+
+        A later wave goes on from the weights as they were trained.
+        """
+        self._weights = model.weights
+        self.measurement_ = measure(model)
+        self.recalibration_ = self._recalibration
+        if self.recalibration_ is not None:
+            model = _measuring.recalibrated(model, self.recalibration_)
+        self._adopt(model)
 
     def _measured(
         self,
         X: Any,
         task: Task,
-        clients: Clients | None,
+        groups: Clients | None,
         measures: NDArray[np.int64],
-        training: Training,
+        model: Model,
+        asked: Measured | None,
+        seed: int | None,
     ) -> Measurement | None:
         """What the clients that did not train say about the model, one record of each."""
-        if not len(measures):
+        if asked is None:
             return None
-        picked = np.random.default_rng(training.seed)
+        weights, epsilon = _measuring.typical_weights(model), self.recipe_.epsilon or 0
+        answer = _measuring.answering(model, X, task, groups, seed)
+        return measured(asked, answer, measures, weights, epsilon, seed=seed)
 
-        def answering(some: NDArray[np.int64]) -> tuple[Any, Any]:
-            rows = some
-            if clients is not None:
-                rows = np.array([picked.choice(clients.records(c)) for c in some.tolist()])
-            return self._model.margins_of(X[rows]), task.targets[rows].astype(np.float64)
-
-        classes = 0 if task.regression else max(2, task.columns)
-        epsilon = self.recipe_.epsilon or 0.0
-        asked = Measured.planned(classes, len(measures), epsilon, linear=not task.regression)
-        weights = self._model.weights
-        return measured(asked, answering, measures, weights, epsilon, seed=training.seed)
+    @property
+    def _recalibration(self) -> Recalibration | None:
+        """The recalibration that ``threshold`` asks for."""
+        found = None if self.measurement_ is None else self.measurement_.recalibration
+        if self.threshold is None or found is None:
+            return None
+        return found if found.wins or self.threshold == "private" else None
 
     def _plan(
         self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool, rows: Any = None
@@ -349,6 +367,21 @@ class FederatedLinear(LinearParameters):
 
         check_is_fitted(self)
         return plotting.history(self.history_.rounds, self.solution_.name, axes)
+
+    def plot_measurement(self, axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
+        """Draw the metrics of ``measurement_`` with their intervals, and beside them a curve.
+
+        The curve is the calibration of a classifier, or the mean error of a regressor by target.
+        Where there is none, one of the axes is enough.
+        """
+        from fedsel._internal import plotting
+
+        check_is_fitted(self)
+        found: Measurement | None = getattr(self, "measurement_", None)
+        if found is None:
+            allowed = "above 0 in the fit that is drawn, with two clients or more"
+            raise InvalidArgument("measure", self.measure, allowed)
+        return plotting.measurement(found, axes)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -27,6 +27,7 @@ from fedsel.errors import (
 from fedsel.sklearn import _tables
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn._fitting import Classification, Examples, codes_of
+from fedsel.sklearn._measuring import check_threshold
 from fedsel.solutions import entry
 from fedsel.tracking import Callbacks
 from fedsel.wire import Schema
@@ -112,6 +113,15 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         None, or the public share of each class, {label: share}: decisions are made as if all
         classes were equally frequent. This happens after training and costs no ε. If missing one
         class costs c times as much as missing another, divide its share by c.
+    threshold
+        None decides for the class of the larger probability. "private" first sets probabilities,
+        and with them the decision, by what the clients of ``measure`` say of the scores; "auto"
+        does so only where that shows a smaller log loss beyond doubt. For two classes, with
+        ``measure`` and model="logistic", and without ``class_prior`` or ``class_weight``.
+    measure
+        The share of the clients, such as 0.1, that measure the finished model instead of training
+        it: each with one report at ``epsilon`` on one of its records, which says in which public
+        bin its score lies and which class it has. ``measurement_`` is what they say together.
     weight_bound
         The public bound of ``sample_weight``, to which clients clip. None reads it from the
         weights, which is not private, and warns.
@@ -166,6 +176,13 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     preparation_
         What clients do with a record on the scale of ``feature_range_``, learnt from reports or
         from public rows and means.
+    measurement_
+        What the clients of ``measure`` in the last wave say: ``metrics`` by name with intervals,
+        ``shares`` of the classes, ``confusion``, ``calibration`` (`fedsel.measuring.Measurement`).
+        None where nobody measured. It is about the model before ``threshold`` moved anything.
+    recalibration_
+        The ``scale`` and ``offset`` by which ``threshold`` changed the scores of typical records,
+        and the measured ``gain`` in log loss; None where it changed nothing.
 
     Examples
     --------
@@ -179,6 +196,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     unit_norm: bool | Literal["auto"] = "auto"
     class_weight: Mapping[Any, float] | None = None
     class_prior: Mapping[Any, float] | None = None
+    threshold: Literal["private", "auto"] | None = None
 
     def partial_fit(
         self,
@@ -216,6 +234,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
             self.schema_ = _tables.schema_of(self, "target_range")
         X, y = _tables.validated(self, X, y, reset=first)
         labels, codes = self._coded(y, classes, first)
+        check_threshold(self, len(labels))
         judges = None
         if eval_set is not None:
             shown, own = self._pair(eval_set)

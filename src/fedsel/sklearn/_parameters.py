@@ -23,7 +23,7 @@ from fedsel.errors import (
     check_finite,
     warn_user,
 )
-from fedsel.measuring import Measurement
+from fedsel.measuring import Measurement, Recalibration
 from fedsel.preparation import Preparation
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.simulation import History
@@ -64,7 +64,9 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
     n_waves_: int
     preparation_: Preparation
     measurement_: Measurement | None
+    recalibration_: Recalibration | None
     _model: Model
+    _weights: NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -39,6 +39,8 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         As in `FedSelClassifier`.
     schema
         As in `FedSelClassifier`; its ``target_range`` replaces the parameter.
+    measure
+        As in `FedSelClassifier`: the bins of the target and of its distance from the prediction.
     spread, centre, public_mean
         As in `FedSelClassifier`, but records keep their norm up to one public factor.
 
@@ -50,6 +52,9 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         The constant.
     target_range_
         The bounds of y that were used; predictions lie within them.
+    measurement_
+        R², mean error and root mean squared error on the scale of ``target_range`` as [−1, 1], and
+        the mean error by target; None where nobody measured.
     history_
         One entry for each round; its accuracy is R². All other attributes are as in
         `FedSelClassifier`.
@@ -133,6 +138,11 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     def unit_norm(self) -> bool:
         """False: dividing a record by its norm would change its number."""
         return False
+
+    @property
+    def threshold(self) -> None:
+        """None: numbers have no threshold."""
+        return
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict the number of each row, within the target's bounds."""

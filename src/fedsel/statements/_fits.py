@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from fedsel._internal.display import upper_bound
 from fedsel.errors import InvalidArgument, SeededNoiseWarning, warn_user
 from fedsel.mechanisms.central import CentralGuarantee
 from fedsel.pages import Section
@@ -27,6 +28,9 @@ SEED_UNDOES = (
     " is not for release"
 )
 """Against whom the guarantee of a seeded model does not hold."""
+MEASURED_APART = (
+    "clients who measured, by the number that a shuffler would give: their ε is the local one"
+)
 _NOT_COVERED = (
     "that a client takes part, when, and in which round; the number of clients",
     "the number and names of the features, and the set of classes: they are assumed to be public",
@@ -169,12 +173,15 @@ def fit_statement(
     public_means: int = 0,
     fewest_reports: int = 0,
     epochs: int | None = None,
+    measured: int = 0,
+    measured_at: float = 0.0,
 ) -> PrivacyStatement:
     """What a fit with this solution costs a client.
 
     ``released`` names what is computed from the reports alone, ``read`` the bounds that were not
     public, ``declared`` what a schema says, ``public_means`` how many features had one. The
     smallest round had ``fewest_reports``, and a client reported in ``epochs``, or in all.
+    ``measured`` clients reported on the finished model instead, at ``measured_at``.
     """
     privacy = solution.privacy if epochs is None else replace(solution.privacy, epochs=epochs)
     but = " who does not know the seed" * seeded
@@ -208,6 +215,9 @@ def fit_statement(
             " cost no ε"
         )
         leaks.append("anybody whose data is in the public means: these are assumed to be public")
+    if measured:
+        covered.append(_of_measuring(measured, measured_at))
+        leaks += [MEASURED_APART] * bool(fewest_reports)
     private = not math.isinf(privacy.per_report)
     return PrivacyStatement(
         per_report=privacy.per_report,
@@ -222,4 +232,12 @@ def fit_statement(
         not_covered=(*leaks, *_NOT_COVERED) if private else ("everything",),
         charge=privacy.charge,
         shuffled=IfShuffled.of(privacy, fewest_reports, privacy.epochs),
+    )
+
+
+def _of_measuring(clients: int, epsilon: float) -> str:
+    who = f"{clients:,} clients" if clients > 1 else "1 client"
+    return (
+        f"measurement_, which may be released with the model: {who} measured it with one report at"
+        f" ε = {upper_bound(epsilon)} each, which is all that they spent, and trained in no round"
     )
