@@ -163,6 +163,7 @@ def said(snapshot: RunSnapshot, available: bool) -> str:
 def guarantees(snapshot: RunSnapshot, proofs: Proofs) -> Markup:
     """Render the privacy guarantees that are proved so far."""
     task, recipe, found = snapshot.task, snapshot.state.recipe, proofs.found
+    measuring = snapshot.state.measuring
     rule = task.release
     privacy = recipe.build().privacy
     total = privacy.total if privacy.charge is None else float(privacy.charge * recipe.epochs)
@@ -185,6 +186,7 @@ def guarantees(snapshot: RunSnapshot, proofs: Proofs) -> Markup:
         by_time=rule.seconds is not None and rule.reports is not None,
         shuffle=None if task.shuffle is None else both(task.shuffle, task.shuffled_epsilon, total),
         influence=influence,
+        measures=None if measuring is None else upper_bound(measuring.recipes[0].charge),
     )
 
 

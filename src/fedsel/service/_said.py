@@ -10,6 +10,7 @@ from fedsel.service._snapshot import RunSnapshot
 from fedsel.wire import Schema
 
 _MOST_ROWS = 40
+_SHARES = ("accuracy", "balanced accuracy")
 
 
 def figures_of_answers(snapshot: RunSnapshot) -> list[Drawn]:
@@ -27,7 +28,8 @@ def _of_model(found: Measurement, schema: Schema | None) -> list[Drawn]:
         f"By {counted(found.clients, 'device')} that measured and did not train, at ε ="
         f" {upper_bound(found.epsilon)} each; the lines are 95 % intervals."
     )
-    rows = [_row(name, one) for name, one in found.metrics.items() if one.high < 2]
+    shown = {name: one for name, one in found.metrics.items() if one.high < 2}
+    rows = [_row(name, one, percent=name in _SHARES) for name, one in shown.items()]
     drawn = [_drawn("Measured by devices", rows, cost, most=1.0)]
     if found.shares and schema is not None:
         names = zip(schema.class_names, found.shares, strict=False)
