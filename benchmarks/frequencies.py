@@ -518,7 +518,7 @@ def select(rows: list[Row], **wanted: Any) -> list[Row]:
 
 def tables(found: dict[str, Any]) -> Iterator[Shown]:
     yield _against_the_best(found["formulas"])
-    for answers in sorted({row["answers"] for row in found["rivals"]} or set(ONE_HOT_ANSWERS)):
+    for answers in dict.fromkeys(row["answers"] for row in found["times"]):
         yield _of_all(found, answers)
     yield _times(found["times"])
     yield _coverage(found["covered"])
@@ -627,15 +627,18 @@ def summary(found: dict[str, Any]) -> Iterator[str]:
         f"{np.mean(off):.2f} ({len(off)} cells, uniform and Zipf-like answers)"
     )
     gains = [r["error"] / r["consistent"] for r in select(found["simulated"], truth="zipf")]
-    yield f"consistent shares have {min(gains):.1f} to {max(gains):.1f} times smaller errors (Zipf)"
-    measured = {(r["answers"], r["epsilon"], r["method"]): r for r in found["rivals"]}
-    if measured:
-        least = [
-            select(rows, answers=m, epsilon=e)[0]["errors"]["BR"]
-            / min(r["error"] for (a, b, _), r in measured.items() if (a, b) == (m, e))
-            for m, e in dict.fromkeys((m, e) for m, e, _ in measured)
-        ]
-        yield f"BR over the least measured error of a library: {min(least):.2f} to {max(least):.2f}"
+    yield f"errors of consistent shares (Zipf): {min(gains):.1f} to {max(gains):,.0f} times smaller"
+    libraries = [r for r in found["rivals"] if r["method"] != "HR"]  # its groups are its own
+    off = [
+        abs(r["error"] - known["errors"][r["method"]]) / r["deviation"]
+        for r in libraries
+        for known in select(rows, answers=r["answers"], epsilon=r["epsilon"])
+    ]
+    if off:
+        yield (
+            f"measured errors of GRR, OUE, OLH and SS are up to {max(off):.1f} standard errors from"
+            f" the formula, on average {np.mean(off):.2f} ({len(off)} cells)"
+        )
     for name, said in (
         ("mean", "mean over answers"),
         ("worst", "worst answer"),
