@@ -79,11 +79,28 @@ def test_a_number_lies_in_its_part(number, bins):
     question = Question("histogram", {"age": AGE}, bins=bins)
     (answer,) = question.answers({"age": [number]})
     edges = question.edges("age")
-    assert edges[answer] - 1e-9 <= min(80, max(0, number)) <= edges[answer + 1] + 1e-9
+    inside = min(80, max(0, number))
+    assert edges[answer] <= inside
+    assert inside < edges[answer + 1] or answer == bins - 1
     (scaled,) = Question("mean", {"age": AGE}).numbers({"age": [number]})
     assert math.isclose(
         Question("mean", {"age": AGE}).number(scaled), min(80, max(0, number)), abs_tol=1e-9
     )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bins"), [(0, 100, 100), (0, 1, 10), (0, 1, 100), (-1, 2, 30), (0.1, 0.7, 6)]
+)
+def test_an_edge_begins_its_part(low, high, bins):
+    """29 lies in "29 to 30", although 29/100·100 is less than 29 in floating point."""
+    question = Question("histogram", {"x": (low, high)}, bins=bins)
+    edges = question.edges("x")
+    assert question.answers({"x": edges}).tolist() == [*range(bins), bins - 1]
+    below = np.nextafter(edges[1:-1], -np.inf)
+    assert question.answers({"x": below}).tolist() == [*range(bins - 1)]
+    texts = [label.split(" to ")[0] for label in question.labels]
+    if low in (0, -1):  # people type what they read
+        assert question.answers({"x": texts}).tolist() == [*range(bins)]
 
 
 ODD = [None, math.nan, math.inf, -math.inf, "", " ", "?", "1,000", True, date(2020, 1, 1)]

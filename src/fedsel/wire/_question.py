@@ -3,8 +3,9 @@
 Device, browser and simulator find the answer by the same rules (``clients/js/src/models``):
 
 - The cell of a column is read as `Schema` reads it. A category answers with its level, a number
-  with one of ``bins`` equally wide parts of its range; numbers outside of the range count in the
-  first or the last part.
+  with one of ``bins`` equally wide parts of its range. Part i begins with its edge, in doubles
+  (low·(bins − i) + high·i)/bins, and ends before the next; numbers outside of the range count in
+  the first or the last part.
 - What cannot be read answers with what the column says of missing cells: a category with its level
   ``missing`` or with "other", a number with ``missing``, or with an answer of its own where the
   column has an indicator. Otherwise the record gives no answer.
@@ -38,6 +39,8 @@ many bins together, whose errors add up: at a small ε fewer bins are more accur
 MOST_BINS = {"quantiles": 1024}
 """The most of them, where it is not `MOST_ANSWERS`: every edge is a test of its own."""
 QUANTILES = (0.25, 0.5, 0.75)
+FARTHEST = 1e300
+"""The largest bound of a number: the products that give its edges must be finite."""
 NO_ANSWER = -1
 _ONE_COLUMN = ("histogram", "mean", "quantiles")
 _KEYS = ("kind", "columns", "where", "bins", "quantiles")
@@ -94,9 +97,9 @@ class Question:
             number = isinstance(column, Number)
             if number and column.low is None:
                 raise InvalidArgument("column", name, "one with public bounds, [low, high]")
-            if number and not math.isfinite(column.high - column.low):
+            if number and max(-column.low, column.high) > FARTHEST:
                 bounds = [column.low, column.high]
-                raise InvalidArgument("bounds", bounds, "such that high − low is finite")
+                raise InvalidArgument("bounds", bounds, f"within ±{FARTHEST:g}")
             if not number and self.kind in ("mean", "quantiles"):
                 what = "a mean" if self.kind == "mean" else self.kind
                 raise InvalidArgument("column", name, f"one of numbers for {what}, not of levels")
@@ -183,8 +186,10 @@ class Question:
 
     def edges(self, name: str) -> NDArray[np.float64]:
         """The bins + 1 edges of a number's parts."""
-        column = self._own[name]
-        return np.linspace(column.low, column.high, (self.bins or 1) + 1)
+        column, bins = self._own[name], self.bins or 1
+        steps = np.arange(bins + 1.0)
+        # Products first: so 29 is an edge of 100 parts of [0, 100], and 0.3 one of ten of [0, 1].
+        return np.asarray((column.low * (bins - steps) + column.high * steps) / bins)
 
     def _labels_of(self, name: str) -> tuple[str, ...]:
         column = self._own[name]
@@ -222,8 +227,7 @@ class Question:
         if isinstance(column, Category):
             return column.codes(cells)
         value, bins = _value(column, cells), self.bins or 1
-        with np.errstate(invalid="ignore"):
-            place = np.floor((value - column.low) / (column.high - column.low) * bins)
+        place = np.searchsorted(self.edges(name), value, side="right") - 1
         absent = bins if column.indicator else NO_ANSWER
         return np.where(np.isnan(value), absent, np.clip(place, 0, bins - 1)).astype(np.int64)
 
