@@ -1,6 +1,7 @@
-"""``fedsel advise`` on narrow terminals: fewer columns, none of them cut."""
+"""``fedsel advise`` on narrow terminals, where no column is cut, and on questions."""
 
 import io
+import json
 from importlib import import_module
 
 import pytest
@@ -8,6 +9,7 @@ from rich.console import Console
 
 import fedsel
 from fedsel.advising import Check
+from tests.cli.support import run_here
 
 command = import_module("fedsel.cli._advise")
 
@@ -42,3 +44,46 @@ def test_the_table_is_readable(width, monkeypatch):
         assert f" {command._needed(outlook)} " in line
     assert "0.00846 ± 0.007" in text
     assert ("Too narrow for" in text) == (width < 120)
+
+
+QUESTION = ("advise", "--question", "histogram", "--levels", 20, "--clients", 5000)
+
+
+def test_advice_on_a_question():
+    done = run_here(*QUESTION, "--epsilon", 1)
+    text = " ".join(done.stdout.split())
+    assert "The share of one of 20 answers from 5,000 clients at ε = 1 is off by 2.6" in text
+    assert "A report has 8 bits" in text
+    told = json.loads(run_here(*QUESTION, "--epsilon", 1, "--json").stdout)
+    assert told["sentences"][0] in text
+    assert told["needed"].keys() == {"0.01", "0.05"}
+
+
+@pytest.mark.slow
+def test_advice_on_a_question_that_is_shuffled():
+    text = " ".join(run_here(*QUESTION, "--central", 1, "--delta", 1e-6).stdout.split())
+    assert "This takes a shuffler. Proved: central ε = 1 at δ = 1e-06" in text
+    assert "Without a shuffler ε is 1" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((*QUESTION, "-e", 1, "--batch", 9), "--batch = 9: must be omitted with --question"),
+        ((*QUESTION, "-e", 1, "--dim", 9), "--dim = 9: must be omitted with --question"),
+        ((*QUESTION, "-e", 1, "--sparse"), "--sparse = True: must be omitted with --question"),
+        ((*QUESTION, "-e", 1, "--check"), "--check = True: must be omitted with --question"),
+        (QUESTION, "--epsilon = None: must be a number > 0, unless a central ε is given"),
+        (("advise", "--clients", 9, "-e", 1), "--dim = None: must be the entries of an update"),
+        (
+            ("advise", "--clients", 9, "-e", 1, "-d", 4, "--levels", 3),
+            "--levels = 3: must be omitted without --question",
+        ),
+        (
+            ("advise", "--question", "sum", "--clients", 9, "-e", 1),
+            "--question = 'sum': must be one of count, histogram",
+        ),
+    ],
+)
+def test_training_and_questions_are_told_apart(arguments, complaint):
+    assert run_here(*arguments, status=2).stderr.startswith(f"fedsel: {complaint}")

@@ -3,6 +3,7 @@
 from fedsel.advising._advice import Advice, CentralAdvice, Rung, advise
 from fedsel.advising._moments import Moments, Updates, moments
 from fedsel.advising._outlook import Check, Outlook
+from fedsel.advising._questions import QuestionAdvice, advise_question
 from fedsel.advising._relay import RelayAdvice
 from fedsel.advising._sufficiency import shortage, warn_about_clients
 
@@ -12,10 +13,12 @@ __all__ = [
     "Check",
     "Moments",
     "Outlook",
+    "QuestionAdvice",
     "RelayAdvice",
     "Rung",
     "Updates",
     "advise",
+    "advise_question",
     "moments",
     "shortage",
     "warn_about_clients",

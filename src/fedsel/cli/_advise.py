@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedsel._internal.settings import check_omitted
 from fedsel.cli._imports import ImportOption, import_solutions
 from fedsel.cli._terminal import JsonOption, output, print_json
+from fedsel.errors import InvalidArgument
 from fedsel.pages import Table
 from fedsel.recipe import RECOMMENDED
 
@@ -18,13 +20,32 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "Example: fedsel advise --dim 124 --clients 39000 --batch 390 --epsilon 1   ·   "
     "fedsel advise --dim 124 --clients 29305 --central 1 --delta 1e-6   ·   "
-    "fedsel advise --dim 1000000 --clients 1000 --epsilon 1 --json"
+    "fedsel advise --dim 1000000 --clients 1000 --epsilon 1 --json   ·   "
+    "fedsel advise --question histogram --levels 20 --clients 5000 --epsilon 1"
 )
+_SHARED = ("question", "levels", "clients", "epsilon", "central", "delta", "as_json")
+"""What advice on a question asks for; all other options are about training."""
 
 
 def advise_command(
-    dim: Annotated[int, typer.Option("--dim", "-d", help="d: entries of an update.")],
+    ctx: typer.Context,
     clients: Annotated[int, typer.Option(help="N: clients in all.")],
+    dim: Annotated[
+        int | None,
+        typer.Option("--dim", "-d", help="d: entries of an update.", show_default=False),
+    ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead: a question that is asked, its kind as in fedsel ask. Says how exact the "
+            "answers will be.",
+            show_default=False,
+        ),
+    ] = None,
+    levels: Annotated[
+        int | None,
+        typer.Option(help="How many answers --question has.", show_default="quantiles: 16"),
+    ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option("--epsilon", "-e", help="Local ε of a client, in total.", show_default=False),
@@ -81,8 +102,21 @@ def advise_command(
     With --central the reports of a round are shuffled: fewer, larger rounds hide a report better
     and allow a larger local ε, but a model needs some rounds (docs/shuffling.md).
     """
-    from fedsel.advising import advise
+    from fedsel.advising import advise, advise_question
 
+    if question is not None:
+        _refuse_training(ctx)
+        answers = advise_question(
+            question, levels=levels, clients=clients, epsilon=epsilon, central=central, delta=delta
+        )
+        if as_json:
+            print_json(answers.as_dict())
+        for sentence in () if as_json else answers.sentences:
+            output().print(sentence, highlight=False)
+        return
+    check_omitted("omitted without --question", levels=levels)
+    if dim is None:
+        raise InvalidArgument("dim", None, "the entries of an update, unless --question is given")
     import_solutions(imports)
     advice = advise(
         dim=dim,
@@ -109,6 +143,14 @@ def advise_command(
         print_json(content)
     else:
         _show(advice, checks)
+
+
+def _refuse_training(ctx: typer.Context) -> None:
+    """Refuse options that would be ignored."""
+    for name, value in ctx.params.items():
+        source = ctx.get_parameter_source(name)
+        if name not in _SHARED and source is not None and source.name != "DEFAULT":
+            raise InvalidArgument(name, value, "omitted with --question, which trains nothing")
 
 
 def _needed(outlook: Outlook) -> str:
