@@ -8,11 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import Policy
+from fedsel import InvalidArgument, Policy
 from fedsel.device import Client, Ending, RawRecords, Session, _session
 from fedsel.service import Task
 from fedsel.wire import Announcement, Model, measured_question
-from tests.service.support import FREE, running
+from tests.service.relay.support import relayed
+from tests.service.support import FREE, running, wait_until
 
 pytestmark = pytest.mark.xdist_group("processes")
 FEATURES = ["age", "pay", "bias"]
@@ -141,3 +142,105 @@ def test_a_question_about_people_is_answered_once_by_each(quick_path):
     assert repeated == found
     for (_, before), (_, after) in zip(outcomes, again, strict=True):
         assert after.spent == before.spent > Fraction(0)
+
+
+def through_relay(quick_path, task, count, records_of):
+    """Outcomes of devices that take part by a relay, and what the service says at the end."""
+    with relayed(quick_path, task=task) as (service, relay):
+        keys = {name: getattr(relay.config, name) for name in ("server_key", "signing_key")}
+        limits = {"lifetime": 8.0, "per_report": 8.0, "solutions": ["FJ", "BR"], **keys}
+        limits["dimensions"] = range(1, 65)
+        tokens = [relay.invitations.invite("device") for _ in range(count)]
+
+        def device(number):
+            OWN.number = number
+            client = Client(Policy(**limits), quick_path / f"{number}", create=True)
+            with Session(relay.address, every=0.05, token=tokens[number]) as session:
+                return session.join(client, records_of(number))
+
+        with ThreadPoolExecutor(count) as pool:
+            outcomes = list(pool.map(device, range(count)))
+        wait_until(lambda: service.get("/v1/rounds/open")["finished"])
+        return outcomes, service.get("/v1/rounds"), service.get("/v1/task")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("roles")
+def test_devices_behind_a_relay_measure_too(quick_path):
+    signed = {"invitations": "signed", "shuffle": {"n_min": 10, "dishonest": 0.0}}
+    task = Task.of({**MEASURED, **signed})
+    outcomes, said, announced = through_relay(quick_path, task, 60, labelled)
+    assert all(outcome.accepted == 1 for outcome in outcomes)
+    (found,) = said["measurements"]
+    assert found["clients"] == 20
+    # The central number is that of the client whom shuffling protects least.
+    each = [task.begin.recipe, *task.begin.measuring.recipes]
+    proved = [task.shuffle.guarantee(recipe, composed=True).epsilon for recipe in each]
+    assert announced["shuffle"]["epsilon"] == max(proved)
+
+
+@pytest.mark.slow
+def test_a_question_is_answered_behind_a_relay(quick_path):
+    signed = {"invitations": "signed", "shuffle": {"n_min": 40, "dishonest": 0.0}}
+    jobs = ["cook", "smith", "nurse"]
+    task = Task.of({**ASKED, **signed})
+    outcomes, said, _ = through_relay(
+        quick_path, task, 40, lambda number: RawRecords([{"job": jobs[number % 3]}])
+    )
+    assert all(outcome.accepted == 1 for outcome in outcomes)
+    (found,) = said["answers"]
+    assert found["clients"] == 40
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"question": "histogramm"}, "question = 'histogramm': must be one of"),
+        ({"columns": {"job": ["cook"]}}, "levels = 1: must be"),
+        ({"columns": {"age": [0, 1]}, "bins": 10**9}, "bins = 1000000000: must be"),
+        ({"columns": None}, "columns = None: must be a table"),
+        ({"columns": {"age": "private"}}, "column = 'age': must be one with public bounds"),
+        ({"clients": 3, "epsilon": 0.5}, "clients = 3: must be at least"),
+        ({"measure": 0.1}, "measure = 0.1: must be omitted with a question"),
+        ({"solution": "PM"}, "solution = 'PM': must be omitted with a question"),
+        ({"schema": {"columns": {"a": [0, 1]}}}, "columns = "),
+        ({"where": {"job": "cook"}}, "where = "),
+        ({"question": None}, "columns = "),
+        ({"dim": 3}, "dim = 3: must be omitted with a question"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused_before_it_is_asked(given, said):
+    values = {k: v for k, v in {**ASKED, **given}.items() if v is not None}
+    with pytest.raises(InvalidArgument) as found:
+        Task.of(values)
+    assert str(found.value).startswith(said), found.value
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"rounds_per_epoch": 1}, "rounds_per_epoch = 1: must be at least 2 with measure"),
+        ({"measure": 1}, "measure = 1: must be in"),
+        ({"features": None, "labels": None, "feature_range": None, "dim": 4}, "measure = 0.34"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(given, said):
+    values = {k: v for k, v in {**MEASURED, **given}.items() if v is not None}
+    with pytest.raises(InvalidArgument) as found:
+        Task.of(values)
+    assert str(found.value).startswith(said), found.value
+
+
+def test_a_question_that_changed_is_another_run(quick_path):
+    """A device refuses what does not fit its task, and a store refuses another task."""
+    asked, other = Task.of(ASKED), Task.of({**ASKED, "columns": {"job": ["cook", "other"]}})
+    assert asked.begin.run == Task.of({**ASKED, "name": "again", "clients": 60}).begin.run
+    different = [{"epsilon": 4.0}, {"purpose": "Why"}, {"recipient": "Who"}, {"epochs": 2}]
+    runs = [Task.of({**ASKED, **one}).begin.run for one in different]
+    assert len({asked.begin.run, other.begin.run, *runs}) == 6
+    with running(asked, quick_path / "store"):
+        pass
+    renamed = Task.of({**ASKED, "columns": {"job": ["cook", "smith", "baker"]}})
+    for changed in (other, renamed):  # of another and of the same number of answers
+        with pytest.raises(InvalidArgument), running(changed, quick_path / "store"):
+            pass

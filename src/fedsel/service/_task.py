@@ -208,6 +208,10 @@ class Task:
         if closing.reports is not None and closing.reports < rule.n_min:
             allowed = f"at least shuffle.n_min = {rule.n_min}, or omitted"
             raise InvalidArgument("close_after.reports", closing.reports, allowed)
+        measuring = self.begin.measuring
+        if measuring is not None and self.begin.format_of(0).picks > 1:
+            allowed = f"0 with shuffle and {self.begin.recipe.solution}: reports have two lengths"
+            raise InvalidArgument("measure", self.recipe.measure, allowed)
         if self.limits.batch_bytes < PART_BYTES:
             allowed = f"at least {PART_BYTES} with shuffle, for the parts of a released round"
             raise InvalidArgument("limits.batch_bytes", self.limits.batch_bytes, allowed)

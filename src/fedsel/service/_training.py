@@ -36,6 +36,9 @@ def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
     try:
         state.check_same(task.begin)
         _check_rule(task, state)
+        if state.asks and state.run != task.begin.run:
+            allowed = "the question that its run has begun with"
+            raise InvalidArgument("question", str(task.question), allowed)
     except InvalidArgument as error:
         error.name += f" of {task}"
         error.allowed += (

@@ -16,8 +16,17 @@ from fedsel.preparation._given import most_bytes
 from fedsel.service._snapshot import CachedBytes
 from fedsel.service.relay._config import RelayConfig
 from fedsel.service.relay._state import Passed, Terms
-from fedsel.wire import Announcement, InvalidMessage, Request, Sealing, SignedRound, Verdict
+from fedsel.wire import (
+    Announcement,
+    InvalidMessage,
+    Request,
+    Sealing,
+    SignedRound,
+    Verdict,
+    measured_question,
+)
 from fedsel.wire._contract import MOST_ANNOUNCEMENT_BYTES
+from fedsel.wire._model_question import MOST_QUESTION_BYTES
 from fedsel.wire._report import ADDED_BYTES
 from fedsel.wire._request import MOST_REQUEST_BYTES
 from fedsel.wire._signed import SIGNED_BYTES
@@ -102,11 +111,14 @@ class Upstream:
         place = f"/v1/rounds/{number}"
         message = self._get(f"{place}/request", MOST_REQUEST_BYTES)
         request = Request.decode(message)
-        dim = int(request.recipe.dim or 0)
+        run, dim = bytes.fromhex(self._config.run), int(request.recipe.dim or 0)
+        if measured_question(run, request.run) is not None:  # with the model that it measures
+            run, schema = request.run, Announcement.decode(task).schema
+            dim = dim if schema is None else schema.dim
         parts = {
             "request": message,
             "weights": self._get(f"{place}/weights", 8 * dim),
-            "preparing": self._get(f"{place}/preparing", most_bytes(dim)),
+            "preparing": self._get(f"{place}/preparing", most_bytes(dim) + MOST_QUESTION_BYTES),
         }
         signature = self._signature(number)
         signed = SignedRound.verify(signature, self._config.signing_key)
@@ -115,7 +127,7 @@ class Upstream:
                 raise NotTheRun(f"the service has not signed the {name} that it gives")
         if abs(time.time() - signed.time) > FRESH_SECONDS:
             raise NotTheRun("its signature is too old, or ahead: do both clocks go right?")
-        if (request.run.hex(), request.round) != (self._config.run, number):
+        if (request.run, request.round) != (run, number):
             raise NotTheRun("its request is of another run or round")
         found = self._terms(task, request.format.size + ADDED_BYTES)
         _check_same(found, terms)
