@@ -32,6 +32,7 @@ MARKS = {
     "docs/tours/researcher.md": [pytest.mark.slow],
     "docs/tours/scikit-learn.md": [pytest.mark.slow],
     "docs/tours/officer.md": [pytest.mark.slow],
+    "docs/tours/asking.md": [pytest.mark.slow, pytest.mark.xdist_group("processes")],
     "docs/tours/product.md": [pytest.mark.slow, pytest.mark.xdist_group("processes")],
 }
 
