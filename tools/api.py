@@ -28,7 +28,7 @@ PACKAGES = (
         for name in (
             *("mechanisms", "solutions", "auto", "device", "server", "service", "wire"),
             *("preparation", "simulation", "experiments", "data", "sampling", "pages", "auditing"),
-            *("statements", "tracking", "sklearn", "torch", "flower"),
+            *("asking", "statements", "tracking", "sklearn", "torch", "flower"),
         )
     ),
 )
