@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from fedsel._internal.display import upper_bound
 from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.measuring._metrics import ONE, Calibration, part_of
-from fedsel.measuring._recalibration import Recalibration, recalibration
+from fedsel.measuring._recalibration import BOLD, Recalibration, recalibration
 from fedsel.measuring._tally import LEVEL, Estimate, Shares, Tally
 from fedsel.recipe import Recipe
 from fedsel.solutions import best_blocks
@@ -225,10 +224,12 @@ class Measurement:
     def __getitem__(self, name: str) -> Estimate:
         return self.metrics[name]
 
-    @cached_property
-    def recalibration(self) -> Recalibration | None:
-        """What the scores of a model of two classes say best, where they were asked for by bins."""
-        return recalibration(self.questions, self.tallies)
+    def recalibration(self, doubt: float = BOLD) -> Recalibration | None:
+        """What the scores of a model of two classes say best, where they were asked for by bins.
+
+        ``doubt`` is how many standard errors are taken off what another scale and offset gain.
+        """
+        return recalibration(self.questions, self.tallies, doubt, self.level)
 
     @property
     def sentence(self) -> str:

@@ -225,10 +225,9 @@ class FederatedLinear(LinearParameters):
     @property
     def _recalibration(self) -> Recalibration | None:
         """The recalibration that ``threshold`` asks for."""
-        found = None if self.measurement_ is None else self.measurement_.recalibration
-        if self.threshold is None or found is None:
+        if self.measurement_ is None or self.threshold is None:
             return None
-        return found if found.wins or self.threshold == "private" else None
+        return _measuring.recalibration_of(self.measurement_, self.threshold)
 
     def _plan(
         self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool, rows: Any = None

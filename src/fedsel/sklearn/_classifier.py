@@ -115,8 +115,9 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         class costs c times as much as missing another, divide its share by c.
     threshold
         None decides for the class of the larger probability. "private" first sets probabilities,
-        and with them the decision, by what the clients of ``measure`` say of the scores; "auto"
-        does so only where that shows a smaller log loss beyond doubt. For two classes, with
+        and with them the decision, by what the clients of ``measure`` say of the scores: the scale
+        and offset whose gain in log loss is largest, less its standard error. "auto" takes two of
+        them off, and mostly changes the model only for the better. For two classes, with
         ``measure`` and model="logistic", and without ``class_prior`` or ``class_weight``.
     measure
         The share of the clients, such as 0.1, that measure the finished model instead of training

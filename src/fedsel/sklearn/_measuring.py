@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedsel.data.partition import Clients
 from fedsel.errors import Epsilon, InvalidArgument
-from fedsel.measuring import Measured, Recalibration, answer_recipe
-from fedsel.measuring._recalibration import FEWEST_BINS
+from fedsel.measuring import Measured, Measurement, Recalibration, answer_recipe
+from fedsel.measuring._recalibration import BOLD, CAUTIOUS, FEWEST_BINS
 from fedsel.solutions import Privacy, Solution
 from fedsel.wire import Model
 
@@ -88,6 +88,14 @@ def typical_weights(model: Model) -> NDArray[np.float64]:
     prepared = None if model.pipeline is None else model.pipeline.preparation
     norm = 1.0 if prepared is None or prepared.unit else math.sqrt(prepared.size) / 2
     return norm * model.weights
+
+
+def recalibration_of(found: Measurement, threshold: str) -> Recalibration | None:
+    """What a measurement makes of the scores; with "auto" None where it makes nothing of them."""
+    if threshold == "private":
+        return found.recalibration(BOLD)
+    cautious = found.recalibration(CAUTIOUS)
+    return cautious if cautious is not None and cautious.moves else None
 
 
 def recalibrated(model: Model, found: Recalibration) -> Model:
