@@ -129,6 +129,8 @@ def test_a_question_about_people_is_answered_once_by_each(quick_path):
     with running(task, quick_path / "store") as service:
         outcomes = all_of(service.address, quick_path, 40, records_of)
         (found,) = service.get("/v1/rounds")["answers"]
+        assert service.get("/v1/answers") == {"answers": [found]}
+        assert [service.ask("GET", f"/v1/model{end}")[0] for end in ("", ".json")] == [404, 404]
     assert {outcome.ending for outcome, _ in outcomes} <= {Ending.FINISHED, Ending.DONE}
     assert all(outcome.accepted == 1 for outcome, _ in outcomes)
     assert found["clients"] == 40

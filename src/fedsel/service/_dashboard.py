@@ -68,6 +68,7 @@ class RunBoard:
             "purpose": task.purpose,
             "recipient": task.recipient,
             "joins": task.shuffle is None,
+            "asks": task.question is not None,
             "facts": task_facts(self.snapshot),
         }
 

@@ -44,6 +44,7 @@ def document(
         **sent,
         **_of_round(("request", "weights", "preparing")),
         **_about("relay" if shuffled else "device or gateway"),
+        "/v1/answers": _path("get_answers", "What devices have answered or measured, by epoch"),
         "/v1/model": _path("get_model", "The model, as float64", _OCTETS, cached=True),
         **_pages(),
     }

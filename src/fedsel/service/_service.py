@@ -176,14 +176,14 @@ class Service(Front[Task, TrainingRun]):
     async def get_rounds(self, _scope: Scope, _: Receive) -> Answer:
         """All rounds: the counts of their reports, and when they began and ended."""
         now, over = json_answer(self._now()), self.snapshot.rounds_text  # of the same snapshot
-        said = b',"' + self._kind_of_answers + b'":' + compact_json(self.snapshot.said)
+        said = f',"{self._kind_of_answers}":'.encode() + compact_json(self.snapshot.said)
         return text_answer(
             now.body[:-1] + said + b',"rounds":' + await over.get() + b"}", JSON_TYPE
         )
 
     @property
-    def _kind_of_answers(self) -> bytes:
-        return b"measurements" if self.task.question is None else b"answers"
+    def _kind_of_answers(self) -> str:
+        return "measurements" if self.task.question is None else "answers"
 
     def _now(self) -> dict[str, Any]:
         snapshot = self.snapshot
@@ -212,7 +212,21 @@ class Service(Front[Task, TrainingRun]):
 
     async def get_model_json(self, scope: Scope, _: Receive) -> Answer:
         """The model so far as JSON; a linear model also has coefficients for raw records."""
+        self._check_trains()
         return await cached_answer(await self.snapshot.model_text.get(), scope, JSON_TYPE)
+
+    async def get_model(self, scope: Scope, _: Receive) -> Answer:
+        """The model so far as bytes."""
+        self._check_trains()
+        return await cached_answer(self.snapshot.model, scope, OCTETS_TYPE)
+
+    def _check_trains(self) -> None:
+        if self.task.question is not None:
+            raise Refusal("not_found")
+
+    async def get_answers(self, _scope: Scope, _: Receive) -> Answer:
+        """What devices have answered, or said about the model, in each epoch."""
+        return json_answer({self._kind_of_answers: self.snapshot.said})
 
     def routes(self) -> list[RouteEntry]:
         """All routes; the one that decides the rate comes first."""
@@ -233,7 +247,8 @@ class Service(Front[Task, TrainingRun]):
             ("GET", "/v1/rounds", self.get_rounds),
             ("GET", "/v1/rounds/open", made(lambda: json_answer(self._now()))),
             ("GET", "/v1/rounds/{round}/{part}", self.get_part),
-            ("GET", "/v1/model", cached(lambda: self.snapshot.model)),
+            ("GET", "/v1/answers", self.get_answers),
+            ("GET", "/v1/model", self.get_model),
             ("GET", "/v1/model.json", self.get_model_json),
             ("GET", "/v1/openapi.json", made(self._document)),
             *watching(self._metrics, self.ready),

@@ -63,6 +63,7 @@ class RelayBoard:
             "purpose": "" if terms is None else terms.purpose,
             "recipient": "" if terms is None else terms.recipient,
             "joins": True,
+            "asks": False,
             "facts": task_facts(self._config, self.snapshot),
         }
 
