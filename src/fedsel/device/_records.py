@@ -271,8 +271,9 @@ class SuitedRecords:
         One record with a label that the task knows is drawn; without any there is no answer.
         """
         rows = self.schema.rows
-        if dim != self.schema.dim or question.classes < self.schema.rows:
-            raise InvalidArgument("preparing", "its question", f"about {self.schema.dim} weights")
+        made_up = pipeline.records(np.zeros((1, self.schema.feature_count)))
+        if dim != made_up.size * rows or question.classes < rows:
+            raise InvalidArgument("preparing", "its question", f"about {dim} weights")
 
         def answer(weights: NDArray[np.floating]) -> int:
             shown, own, seen = np.zeros((1, self.schema.feature_count)), np.array([np.nan]), 0

@@ -13,6 +13,7 @@ import time
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self, final
@@ -210,22 +211,25 @@ class Session:
         if offer.request is None:
             return
         check_sealed(client.policy, offer.task)
-        try:
-            client.earlier(offer.request.encode())
-        except Refused as refused:  # before anything else is done for it
-            _check_for_now(refused)
+        self._measures = self._is_to_measure(client, offer)
+        if self._is_ours(offer.request):
+            try:
+                client.earlier(offer.request.encode())
+            except Refused as refused:  # before anything else is done for it
+                _check_for_now(refused)
         forbidden = client.policy.forbidden(columns_of(offer.task))
         if forbidden is not None:
             detail = f"the policy of this device does not allow {forbidden}"
             raise Ended(Ending.REFUSED, detail)
         work = self._work(offer.task, records)
         self._introduce(client, offer.task)
-        self._measures = self._is_to_measure(client, offer)
         while (message := self._open_request()) is not None:
             request = _understood(message, offer.task)
             if request.round != self._seen[0]:
                 self._seen = (request.round, time.monotonic())
-            if request.round > self._answered:
+            if self._measures:
+                self._check_measured(client, request.round)
+            if request.round > self._answered and self._is_ours(request):
                 self._visit(client, message, request, work)
             if request.round <= self._answered:
                 self._check_more_to_do(client, request)
@@ -283,8 +287,6 @@ class Session:
         have paid for nothing, and the rounds after it would have none.
         """
         task = self.offer().task
-        if _measures_in(task, request.round) != self._measures:
-            return False
         epoch = request.round // task.rounds_per_epoch
         if self._measures and epoch < self._measured_epoch:
             return False
@@ -313,7 +315,8 @@ class Session:
             return True
         policy, asked = client.policy, task.measure
         allowed = "BR" in tuple(policy.solutions) and set(asked.answers) <= {*policy.dimensions}
-        if not allowed or asked.epsilon > policy.per_report:
+        # Of the decimal that is written: 0.1 is not more than 1/10.
+        if not allowed or Fraction(str(asked.epsilon)) > policy.per_report:
             return False
         number, epochs = offer.request.round, offer.request.recipe.epochs
         self._measured_epoch = number // task.rounds_per_epoch
@@ -323,14 +326,23 @@ class Session:
         self._measured_epoch = random_round(self._measured_epoch, epochs - 1)
         return random_round(1, task.rounds_per_epoch) <= asked.rounds * epochs
 
+    def _is_ours(self, request: Request) -> bool:
+        """Whether a round does what this device does: it measures, or it trains."""
+        return _measures_in(self.offer().task, request.round) == self._measures
+
+    def _check_measured(self, client: Client, number: int) -> None:
+        """End once this device has measured the model: one report is all that it gives."""
+        run, over = self.offer().task.run, max(self._answered, number - 1)
+        for entry in client.history().entries:
+            if entry.round <= over and measured_question(run, entry.run) is not None:
+                raise Ended(Ending.DONE, "it has measured the model")
+
     def _check_more_to_do(self, client: Client, request: Request) -> None:
         """End once this device has given all its reports."""
-        task = self.offer().task
-        if _measures_in(task, request.round):
-            if self._measures and any(e.run == request.run for e in client.history().entries):
-                raise Ended(Ending.DONE, "it has measured the model")
-            return
-        _check_more_to_do(client, request)
+        if self._measures:
+            self._check_measured(client, request.round)
+        else:
+            _check_more_to_do(client, request)
 
     def _answer(
         self, client: Client, message: bytes, request: Request, work: SuitedRecords | Update
@@ -354,11 +366,13 @@ class Session:
         if signed is not None:
             everything = {"task": self._task_text, "request": message, **parts}
             check_signed(signed, str(client.policy.signing_key), everything)
-        update = self._update(work, parts["preparing"], request.round, dim)
+        update = self._update(work, parts["preparing"], request, dim)
         columns = columns_of(self.offer().task)
         return client.answer(message, parts["weights"], update, columns, signed)
 
-    def _update(self, work: SuitedRecords | Update, text: bytes, number: int, dim: int) -> Update:
+    def _update(
+        self, work: SuitedRecords | Update, text: bytes, request: Request, dim: int
+    ) -> Update:
         """What to report in a round; what the service says about records is checked before."""
         if not isinstance(work, SuitedRecords):
             if text.strip() != b"null":
@@ -366,12 +380,14 @@ class Session:
             return work
         try:
             features = work.schema.feature_count
-            if _measures_in(self.offer().task, number):
+            if _measures_in(self.offer().task, request.round):
                 pipeline, question = measured_text(text.decode("utf-8"), features)
-                return work.measuring(pipeline, question, dim)
+                if question.count == request.recipe.dim:
+                    return work.measuring(pipeline, question, dim)
+                raise InvalidArgument("measure", question.count, "as the request has it")
             pipeline = RecordPipeline.decode(text.decode("utf-8"), features)
             if len(pipeline.scale.low) == features and pipeline.fits(dim):
-                return work.update(number, pipeline, dim, self._leave_out)
+                return work.update(request.round, pipeline, dim, self._leave_out)
         except Exception:  # noqa: S110 - whatever its parts do not bear
             pass
         raise Ended(Ending.NOT_UNDERSTOOD, "how it prepares records does not suit its task")

@@ -11,13 +11,18 @@
  * @typedef {import("../wire/contract.js").Announcement} Announcement
  * @typedef {import("./connection.js").Ending} Ending
  * @typedef {import("./records.js").Records} Records
+ * @typedef {import("../models/model_question.js").ModelQuestion} ModelQuestion
  *
  * What a service asks: its task, and the request of the open round (null: the run is over).
  * @typedef {{ task: Announcement, request: Facts | null }} Offer
  *
  * What has happened. "idle" comes when a pause has begun: work on the records belongs there, because
  * otherwise the time of the next request would show how long it takes.
- * @typedef {{ kind: "polled" | "idle" | "charged" }
+ * `asked` is the question about the model that a report is to answer; null: it trains, or answers a
+ * question about people.
+ * @typedef {{ kind: "polled" | "idle" }
+ *   | { kind: "charged", round: number, asked: ModelQuestion | null }
+ *   | { kind: "waiting", for: "role", measures: boolean }
  *   | { kind: "judged", round: number, verdict: "accepted" | "duplicate" | "late" | "conflict" }
  *   | { kind: "waiting", for: "epoch" | "turn" | "service", why?: string }} Event
  *
@@ -42,11 +47,13 @@
 import { Refused } from "../device/refusal.js";
 import { InvalidArgument, checkPositive, own } from "../errors.js";
 import { readRequest } from "../facts.js";
+import { Fraction } from "../exact/fraction.js";
 import { fromHex, sha256, toHex } from "../hash.js";
+import { MOST_QUESTION_BYTES, measuredQuestion } from "../models/model_question.js";
 import { readAnnouncement, readVerdict, wordOf } from "../wire/contract.js";
 import { SIGNED_BYTES } from "../wire/signed.js";
 import { Connection, Ended, SHORT, pause } from "./connection.js";
-import { isRecords, updateOf } from "./records.js";
+import { answerOf, isRecords, measuringOf, updateOf } from "./records.js";
 import { checkSealed, checkSigned } from "./sealed.js";
 
 const MOST_ANNOUNCEMENT_BYTES = 64 << 20;
@@ -84,6 +91,8 @@ export class Session {
   /** The last round whose report the service has judged. */
   #answered;
   #turn = { epoch: -1, round: -1 };
+  /** Whether this device measures the model and does not train, and in which epoch. */
+  #role = { measures: false, epoch: 0 };
   /** The open round, and since when we know it. */
   #seen = { round: -1, since: 0 };
 
@@ -141,9 +150,9 @@ export class Session {
       checkSealed(client.policy, task);
       await this.#introduce(client, task);
       const { entries, runs } = await client.history();
-      const run = /** @type {import("../device/ledger.js").HistoryRun} */ (runs.get(task.run));
       for (const entry of entries) {
-        if (entry.run !== task.run || !rounds.includes(entry.round)) continue;
+        if (!isOfTask(task, entry.run) || !rounds.includes(entry.round)) continue;
+        const run = /** @type {import("../device/ledger.js").HistoryRun} */ (runs.get(entry.run));
         await this.#send(entry.round, await client.message(entry, run));
       }
       throw new Ended("DONE");
@@ -177,12 +186,15 @@ export class Session {
     const { task, request: asked } = await this.offer();
     if (asked === null) return;
     checkSealed(client.policy, task);
-    if ((task.schema === null) === isRecords(records)) {
+    if (task.question === null && (task.schema === null) === isRecords(records)) {
       const allowed = "records if the task has a schema, else an update";
       throw new InvalidArgument("records", "not shown", allowed);
     }
-    await this.#checkAllowed(client, /** @type {Uint8Array} */ (this.#first));
-    const forbidden = client.policy.forbidden(task.schema?.columnsUsed ?? null);
+    this.#role = await roleOf(client, task, asked);
+    if (measuresIn(task, asked.round) === this.#role.measures) {
+      await this.#checkAllowed(client, /** @type {Uint8Array} */ (this.#first));
+    }
+    const forbidden = client.policy.forbidden(columnsOf(task));
     if (forbidden !== null) {
       throw new Ended("REFUSED", `the policy of this device does not allow ${forbidden}`);
     }
@@ -195,9 +207,16 @@ export class Session {
       if (request.round !== this.#seen.round) {
         this.#seen = { round: request.round, since: performance.now() };
       }
-      if (request.round > this.#answered) await this.#visit(client, message, request, records);
-      if (request.round <= this.#answered) await checkMoreToDo(client, request);
-      if (request.round <= this.#answered) await this.#tell({ kind: "waiting", for: "epoch" });
+      const { measures } = this.#role;
+      const isOurs = measuresIn(task, request.round) === measures;
+      if (measures) await this.#checkMeasured(client, request.round);
+      if (request.round > this.#answered && isOurs) {
+        await this.#visit(client, message, request, records);
+      }
+      if (request.round <= this.#answered) {
+        await this.#checkMoreToDo(client, request);
+        await this.#tell({ kind: "waiting", for: "epoch" });
+      } else if (!isOurs) await this.#tell({ kind: "waiting", for: "role", measures });
       await this.#pause();
     }
   }
@@ -211,12 +230,11 @@ export class Session {
       report = await client.earlier(message);
       if (report === null && this.#isTheTurnOf(request)) {
         report = await this.#answer(client, message, request, records);
-        if (report !== null) await this.#tell({ kind: "charged" });
       } else if (report === null) await this.#tell({ kind: "waiting", for: "turn" });
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       if (!FOR_NOW.includes(error.reason)) throw refusal(error);
-      await checkMoreToDo(client, request);
+      await this.#checkMoreToDo(client, request);
       await this.#tell({ kind: "waiting", for: "epoch" });
       return;
     }
@@ -261,11 +279,14 @@ export class Session {
   /** Whether this is the round to answer: one of its epoch, at random, or one that waits. If all
    * devices answered the first round of an epoch, most would have paid for nothing, and the rounds
    * after it would have none. @param {Facts} request */
-  #isTheTurnOf({ epoch, round }) {
-    const { rounds_per_epoch: rounds, close_after: rule } = this.#task;
+  #isTheTurnOf({ round }) {
+    const { rounds_per_epoch: rounds, close_after: rule, measure } = this.#task;
+    const epoch = Math.floor(round / rounds);
+    const { measures } = this.#role;
+    if (measures && epoch < this.#role.epoch) return false;
     if (this.#turn.epoch !== epoch) {
-      const ahead = Math.max(1, (epoch + 1) * rounds - round);
-      this.#turn = { epoch, round: round + Math.floor(ahead * Math.random()) };
+      const last = (epoch + 1) * rounds - 1 - (measures ? 0 : (measure?.rounds ?? 0));
+      this.#turn = { epoch, round: randomRound(round, Math.max(round, last)) };
     }
     const waited = (performance.now() - this.#seen.since) / 1000;
     return round >= this.#turn.round || waited > (rule.seconds ?? OVERDUE * this.#every);
@@ -274,13 +295,15 @@ export class Session {
   /** The report; null if the round was over before it was paid for. @param {Client} client
    * @param {Uint8Array} message @param {Facts} request @param {Records | Update} records */
   async #answer(client, message, { round, dim }, records) {
-    const features = this.#task.schema?.featureCount ?? 0;
+    const { schema } = this.#task;
+    const features = schema?.featureCount ?? 0;
     const matrix = features < LARGEST_MATRIX ? BYTES_OF_A_NUMBER * (features + 1) ** 2 : 0;
-    const most = SHORT + BYTES_OF_A_FEATURE * features + matrix;
+    const most = SHORT + MOST_QUESTION_BYTES + BYTES_OF_A_FEATURE * features + matrix;
+    const size = measuresIn(this.#task, round) ? (schema?.dim ?? dim) : dim;
     const { signingKey } = client.policy;
     const ask = (/** @type {string} */ part, /** @type {number} */ bytes) =>
       this.#connection.ask(`/v1/rounds/${round}/${part}`, bytes);
-    const replies = [await ask("weights", 8 * dim), await ask("preparing", most)];
+    const replies = [await ask("weights", 8 * size), await ask("preparing", most)];
     if (signingKey !== null) replies.push(await ask("signature", SIGNED_BYTES));
     if (replies.some(({ status }) => status === 410)) return null;
     for (const reply of replies) if (reply.status !== 200) throw notUnderstood(reply);
@@ -289,23 +312,54 @@ export class Session {
       const parts = { task: this.#taskText, request: message, weights, preparing };
       await checkSigned(signed, signingKey, parts);
     }
-    const update = this.#update(records, preparing, round, dim);
-    const columns = this.#task.schema?.columnsUsed ?? null;
-    return client.answer(message, weights, update, columns, signed);
+    const { update, asked } = this.#update(records, preparing, round, dim);
+    const columns = columnsOf(this.#task);
+    const report = await client.answer(message, weights, update, columns, signed);
+    await this.#tell({ kind: "charged", round, asked });
+    return report;
   }
 
-  /** What to report in a round: a function of the weights, in which alone records are read.
+  /** What to report in a round: a function of the weights, in which alone records are read; and the
+   * question about the model that it answers.
    * @param {Records | Update} records @param {Uint8Array} body @param {number} round
-   * @param {number} dim @returns {Update} */
+   * @param {number} dim @returns {{ update: Update, asked: ModelQuestion | null }} */
   #update(records, body, round, dim) {
-    const text = new TextDecoder().decode(body);
-    if (!isRecords(records)) {
-      if (text.trim() === "null") return records;
-      throw new Ended("NOT_UNDERSTOOD", "it prepares records, but its task has none");
+    const [text, task] = [new TextDecoder().decode(body), this.#task];
+    const { question } = task;
+    if (question !== null || !isRecords(records)) {
+      if (text.trim() !== "null") {
+        throw new Ended("NOT_UNDERSTOOD", "it prepares records, but its task has none");
+      }
+      const asks = question !== null && isRecords(records);
+      return {
+        update: asks ? answerOf(question, records) : /** @type {Update} */ (records),
+        asked: null,
+      };
     }
-    const update = updateOf(this.#task, records, text, round, dim);
-    if (update !== null) return update;
+    if (measuresIn(task, round)) {
+      const found = measuringOf(task, records, text, dim);
+      if (found !== null) return { update: found.update, asked: found.question };
+    } else {
+      const update = updateOf(task, records, text, round, dim);
+      if (update !== null) return { update, asked: null };
+    }
     throw new Ended("NOT_UNDERSTOOD", "how it prepares records does not suit its task");
+  }
+
+  /** End once this device has measured the model: one report is all that it gives.
+   * @param {Client} client @param {number} round that is open */
+  async #checkMeasured(client, round) {
+    const over = Math.max(this.#answered, round - 1);
+    const { entries } = await client.history();
+    const { run } = this.#task;
+    const measured = entries.some((e) => e.round <= over && measuredQuestion(run, e.run) !== null);
+    if (measured) throw new Ended("DONE", "it has measured the model");
+  }
+
+  /** End once this device has given all its reports. @param {Client} client @param {Facts} request */
+  async #checkMoreToDo(client, request) {
+    if (this.#role.measures) await this.#checkMeasured(client, request.round);
+    else await checkMoreToDo(client, request);
   }
 
   /** Send the same bytes until the service says what became of them.
@@ -350,12 +404,68 @@ function understood(message, task) {
     if (error instanceof Refused) throw refusal(error);
     throw error;
   }
-  if (request.run !== task.run) throw new Ended("FINISHED", "the service leads another one now");
-  if (task.schema !== null && request.dim !== task.schema.dim) {
-    const detail = `it asks for d = ${request.dim}, its task has ${task.schema.dim}`;
+  const another = "the service leads another one now";
+  if (task.measure !== null && measuresIn(task, request.round)) {
+    const { answers } = task.measure;
+    const number = measuredQuestion(task.run, request.run);
+    if (number === null || number >= answers.length) throw new Ended("FINISHED", another);
+    if (request.dim !== answers[number]) {
+      const detail = `it asks for one of ${request.dim} answers, its task for ${answers}`;
+      throw new Ended("NOT_UNDERSTOOD", detail);
+    }
+    return request;
+  }
+  if (request.run !== task.run) throw new Ended("FINISHED", another);
+  const theirs = task.question?.count ?? task.schema?.dim ?? request.dim;
+  if (theirs !== request.dim) {
+    const detail = `it asks for d = ${request.dim}, its task has ${theirs}`;
     throw new Ended("NOT_UNDERSTOOD", detail);
   }
   return request;
+}
+
+/** The columns of the owner's table that a task uses; null where it does not name them.
+ * @param {Announcement} task @returns {readonly string[] | null} */
+function columnsOf({ question, schema }) {
+  return question?.names ?? schema?.columnsUsed ?? null;
+}
+
+/** Whether a round measures the model. @param {Announcement} task @param {number} round */
+function measuresIn({ measure, rounds_per_epoch: rounds }, round) {
+  return measure !== null && round % rounds >= rounds - measure.rounds;
+}
+
+/** Whether reports of a run belong to a task: they train its model, measure it, or answer its question.
+ * @param {Announcement} task @param {string} run */
+export function isOfTask(task, run) {
+  return run === task.run || (task.measure !== null && measuredQuestion(task.run, run) !== null);
+}
+
+/** Whether a device measures the model and does not train, and in which epoch: it has, or by chance. One
+ * whose policy does not allow the questions trains. One that comes when an epoch measures and has not
+ * trained yet measures, too.
+ * @param {Client} client @param {Announcement} task @param {Facts} request
+ * @returns {Promise<{ measures: boolean, epoch: number }>} */
+async function roleOf(client, task, { round, epochs }) {
+  const { measure, rounds_per_epoch: rounds } = task;
+  const trains = { measures: false, epoch: 0 };
+  if (measure === null) return trains;
+  const runs = new Set((await client.history()).entries.map(({ run }) => run));
+  if (runs.has(task.run)) return trains;
+  if ([...runs].some((run) => isOfTask(task, run))) return { measures: true, epoch: 0 };
+  const { solutions, dimensions, perReport } = client.policy;
+  const fits = solutions.includes("BR") && measure.answers.every((m) => dimensions.includes(m));
+  if (!fits || Fraction.decimal(measure.epsilon).compare(perReport) > 0) return trains;
+  const epoch = Math.floor(round / rounds);
+  if (measuresIn(task, round)) return { measures: true, epoch };
+  // A device measures once: which epoch, chance decides as well.
+  const chosen = { measures: true, epoch: randomRound(epoch, epochs - 1) };
+  return randomRound(1, rounds) <= measure.rounds * epochs ? chosen : trains;
+}
+
+/** A round from the first to the last, each as likely. @param {number} first @param {number} last */
+function randomRound(first, last) {
+  return first + Math.floor((last - first + 1) * Math.random());
 }
 
 /** End once the last epoch has all that this device gives. @param {Client} client

@@ -31,6 +31,8 @@ export class NumberColumn {
     if (missing != null && !(isFinite(missing) && missing >= low && missing <= high)) {
       throw new InvalidArgument("missing", missing, `within ${low} … ${high}`);
     }
+    /** Whether the column says itself what a missing cell counts as. @readonly */
+    this.replaces = missing != null;
     /** What a missing cell counts as. @readonly */
     this.missing = missing == null ? (low + high) / 2 : /** @type {number} */ (missing);
     /** @readonly */ this.indicator = flag(indicator);
@@ -78,10 +80,15 @@ export class CategoryColumn {
     return plain(cell) === null;
   }
 
+  /** The number of the level that a cell counts as; −1 for none. @param {unknown} cell */
+  level(cell) {
+    const code = this.#code(cell);
+    return code < 0 ? this.#instead[code] : code;
+  }
+
   /** @param {unknown} cell */
   encode(cell) {
-    const code = this.#code(cell);
-    const level = code < 0 ? this.#instead[code] : code;
+    const [code, level] = [this.#code(cell), this.level(cell)];
     const features = new Array(this.endings.length).fill(0);
     if (level >= 0) features[level] = 1;
     if (this.indicator) features[this.levels.length] = Number(code === ABSENT);

@@ -107,7 +107,7 @@ export class Schema {
    * @param {TableRecord} record @returns {Float64Array} */
   encode(record) {
     if (record instanceof Encoded && record.length === this.featureCount) return record;
-    const cells = this.#cells(record);
+    const cells = this.cells(record);
     if (typeof this.columns === "number") {
       return Encoded.from(cells, (cell) => BY_POSITION.encode(cell)[0]);
     }
@@ -122,7 +122,7 @@ export class Schema {
   /** The names of the columns whose cells count as missing in a record: nothing is written in them, or
    * nothing that can be read. @param {TableRecord} record @returns {string[]} */
   missing(record) {
-    const cells = this.#cells(record);
+    const cells = this.cells(record);
     if (typeof this.columns === "number") {
       return this.features.filter((_, place) => BY_POSITION.isMissing(cells[place]));
     }
@@ -132,7 +132,7 @@ export class Schema {
 
   /** A record's cells in the order of the columns. @param {TableRecord} record
    * @returns {ArrayLike<unknown>} */
-  #cells(record) {
+  cells(record) {
     const { columns } = this;
     const size = typeof columns === "number" ? columns : columns.size;
     if (Array.isArray(record) || ArrayBuffer.isView(record)) {
@@ -232,7 +232,7 @@ export function nameOf(what, name) {
 }
 
 /** @param {Record<string, unknown>} values @param {readonly string[]} known */
-function checkKeys(values, known) {
+export function checkKeys(values, known) {
   const unknown = Object.keys(values).find((key) => !known.includes(key));
   if (unknown !== undefined) {
     const allowed = `omitted; known are ${known.join(", ")}`;

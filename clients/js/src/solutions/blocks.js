@@ -10,7 +10,7 @@
 
 import { isCount } from "../mechanisms/selection.js";
 
-const MOST_ANSWERS = 2 ** 16;
+export const MOST_ANSWERS = 2 ** 16;
 /** The most blocks that are all subsets of more than one answer. */
 const MOST_SUBSETS = 2 ** 13;
 /** The most members that the blocks of shift 0 of all bases have together. */

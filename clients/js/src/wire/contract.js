@@ -11,17 +11,26 @@
  * @property {Schema | null} schema what devices make of their records; null: they bring own updates
  * @property {string | null} loss
  * @property {Shuffled | null} shuffle reports leave sealed, by way of a relay; null: to the service
+ * @property {Measures | null} measure which rounds measure the model; null: none
+ * @property {Question | null} question what is asked in place of training; null: nothing
  * @property {string} [purpose] this and what follows is for people
  * @property {string} [recipient]
  * @property {number} [rounds]
+ *
+ * How the last `rounds` of each epoch measure the model, with one report of `epsilon` of a device that
+ * does not train. `answers` has M of each question.
+ * @typedef {{ rounds: number, epsilon: number, answers: readonly number[] }} Measures
  *
  * What became of a report; null where an answer does not say.
  * @typedef {"accepted" | "duplicate" | "late" | "early" | "conflict" | "rejected" | null} Verdict
  */
 
-import { checkCount, checkPositive, own } from "../errors.js";
+import { InvalidArgument, checkCount, checkPositive, own } from "../errors.js";
 import { LinearModel, REGRESSING } from "../models/linear.js";
+import { MOST_QUESTIONS } from "../models/model_question.js";
+import { Question } from "../models/question.js";
 import { Schema } from "../models/schema.js";
+import { MOST_ANSWERS } from "../solutions/blocks.js";
 import { Shuffled } from "./shuffled.js";
 
 const MOST_ROUNDS = 2 ** 32 - 1;
@@ -44,11 +53,25 @@ export function readAnnouncement(body) {
       (reports != null || seconds != null) &&
       suits(schema, loss);
     const shuffle = values.shuffle == null ? null : new Shuffled(values.shuffle);
+    const measure = values.measure == null ? null : measuresOf(values.measure);
+    const question = values.question == null ? null : new Question(values.question);
     const rule = { seconds: seconds ?? undefined };
-    return known ? { ...values, schema, shuffle, close_after: rule } : null;
+    const parts = { schema, shuffle, measure, question, close_after: rule };
+    return known ? { ...values, ...parts } : null;
   } catch {
     return null;
   }
+}
+
+/** @param {unknown} given @returns {Measures} */
+function measuresOf(given) {
+  const { rounds, epsilon, answers } = own(/** @type {any} */ (given));
+  checkCount("rounds", rounds, { most: MOST_ROUNDS });
+  checkPositive("epsilon", epsilon);
+  if (!Array.isArray(answers)) throw new InvalidArgument("answers", answers, "a list");
+  checkCount("answers", answers.length, { most: MOST_QUESTIONS });
+  for (const count of answers) checkCount("answers", count, { least: 2, most: MOST_ANSWERS });
+  return { rounds, epsilon, answers };
 }
 
 /** @param {unknown} value */
