@@ -185,6 +185,21 @@ def test_wrong_files(folder):
     assert "--question" in ask(folder, *AGES, "-e", 1, status=2).stderr
 
 
+@pytest.mark.slow
+def test_names_and_levels_are_shown_as_text(folder):
+    """Somebody else chose them: a terminal must not obey, and matplotlib not compute."""
+    pytest.importorskip("matplotlib", reason="needs the extra fedsel[plots]")
+    levels = ["$x$", "\x1b[31mred", "[bold]"]
+    rows = [levels[i % 3] for i in range(99)]
+    (folder / "odd.csv").write_text("\n".join(["_$a b$", *rows]), encoding="utf-8")
+    given = ("--question", "histogram", "--column", "_$a b$", "--levels", ",".join(levels))
+    done = ask(folder, *given, *SURE, "--out", "odd.svg", data="odd.csv")
+    assert "\x1b" not in done.stdout
+    assert "\\x1b[31mred" in done.stdout
+    assert "[bold]" in done.stdout
+    assert (folder / "odd.svg").stat().st_size > 1000
+
+
 def test_help_has_examples():
     text = run_here("ask", "--help").stdout
     assert "Examples:" in text

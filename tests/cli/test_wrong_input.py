@@ -84,6 +84,10 @@ REQUIRED = {
     ),
     "schema": ("people.csv",),
     "advise": ("--dim", "10", "--clients", "1000", "--epsilon", "1"),
+    "ask": (
+        *("people.csv", "--question", "histogram", "--epsilon", "8"),
+        *("--column", "age", "--bounds", "0", "100"),
+    ),
     "certify": ("PS-PM", "--epsilon", "1", "--dim", "10"),
     "audit": ("math:sin", "--epsilon", "1", "--inputs", "[0, 1]"),
     "serve": ("task.toml", "--port", "0"),

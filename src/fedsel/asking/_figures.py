@@ -81,6 +81,7 @@ def _bars(answer: Answer, axes: Axes | None) -> Axes:
     if answer.question.kind != "count":
         axes.set_ylabel(in_figure(" × ".join(answer.question.names)))
     axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
     return axes
 
 
@@ -104,6 +105,7 @@ def _columns(answer: Answer, axes: Axes | None) -> Axes:
     axes.set_xlabel(in_figure(name))
     axes.set_ylabel("share of the clients (%)")
     axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
     return axes
 
 
@@ -124,6 +126,7 @@ def _point(answer: Answer, axes: Axes | None) -> Axes:
     axes.set_yticks([])
     axes.set_xlabel(in_figure(f"mean of {answer.question.names[0]}"))
     axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
     return axes
 
 
