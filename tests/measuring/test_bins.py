@@ -125,7 +125,9 @@ def test_the_log_loss_of_normal_scores_is_nearly_right(bins):
     table = table_of(scores, y, edges)
     points = points_of(edges, table.sum(axis=0))
     truth = log_loss(y, 1 / (1 + np.exp(-scores)))
-    assert mean_log_loss(table, points, rises_within(points, 1, 0)) == pytest.approx(truth, abs=0.01)
+    assert mean_log_loss(table, points, rises_within(points, 1, 0)) == pytest.approx(
+        truth, abs=0.01
+    )
 
 
 def test_an_empty_bin_has_the_rate_of_all():

@@ -125,8 +125,8 @@ class Table:
             value = above / below
         value = min(1.0, max(0.0, value))
         error = min(1.0, safe(float(np.interp(value, _GRID, spread)), abs(below)) or 1.0)
-        if not len(kept):
-            return Estimate(value, value, value, error)
+        if not len(kept):  # a quotient far beyond 0 or 1
+            return Estimate.around(value, error, self.level, ONE)
         low, high = _GRID[max(0, kept[0] - 1)], _GRID[min(len(_GRID) - 1, kept[-1] + 1)]
         return Estimate(value, min(value, float(low)), max(value, float(high)), error)
 
@@ -222,10 +222,10 @@ def _of_predictions(table: Table) -> Part:
 
 def _of_confidence(table: Table) -> Part:
     """Right or wrong by bins of the lead."""
-    metrics = {
-        "accuracy": table.sum_of(np.array([[0.0], [1.0]])),
-        "AUC of the lead": table.quotient(pairs_in_order, all_pairs),
-    }
+    metrics = {"accuracy": table.sum_of(np.array([[0.0], [1.0]]))}
+    if len(table.question.edges) < 2:
+        return Part(metrics)
+    metrics["AUC of the lead"] = table.quotient(pairs_in_order, all_pairs)
     points = points_of(table.question.edges, table.sizes, least=0.0)
     return Part(metrics, calibration=_curve(table, points))
 

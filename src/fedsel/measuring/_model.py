@@ -90,7 +90,8 @@ class Measured:
         if classes == 0:
             return cls(0, linear)
         exact = Fraction(repr(epsilon)) if isinstance(epsilon, float) else epsilon
-        for bins, most in ((8, PRECISE), (4, USEFUL)):
+        useful = USEFUL if classes == 2 else 2 * USEFUL  # predictions tell the accuracy, too
+        for bins, most in ((8, PRECISE), (4, useful)):
             cells = 2 * bins
             each = clients * (1 - OF_SPREAD) * (1 if classes == 2 else 0.5)
             # A sum over half of the cells, of which those that are counted vary together.
@@ -134,7 +135,8 @@ class Measured:
         """The edges of the first question: a lead is never below 0."""
         scale = LOGITS
         if self.linear:
-            norm = 1.0 if weights is None else float(np.linalg.norm(weights))
+            with np.errstate(over="ignore"):
+                norm = 1.0 if weights is None else float(np.linalg.norm(weights))
             scale = norm if SMALLEST < norm < 1 / SMALLEST else 1.0  # else all scores are alike
         above = [scale * edge for edge in SPREAD]
         below = [-edge for edge in reversed(above)]
