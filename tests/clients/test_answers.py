@@ -11,10 +11,21 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
 
-from fedsel.device import Client, Policy, RawRecords, _connection, join
-from fedsel.wire import Request, Sealing, SignedRound
+from fedsel.device import Client, Policy, RawRecords, _connection, _session, join
+from fedsel.measuring import answer_recipe, question_recipe
+from fedsel.wire import (
+    Intent,
+    ModelQuestion,
+    Question,
+    RecordPipeline,
+    Request,
+    Sealing,
+    SignedRound,
+    measuring_run,
+)
+from fedsel.wire._pipeline import preparing_text
 from tests.clients.test_js import CLIENT, _run, node  # noqa: F401
-from tests.device.joining import CUT, Script, Server
+from tests.device.joining import CUT, RUN, Script, Server
 
 SCRIPT = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))
 CASES, KEYS = SCRIPT["cases"], SCRIPT["keys"]
@@ -30,7 +41,12 @@ class AnswerScript(Script):
     """A service that answers as a case says, and then as it should."""
 
     def __init__(self, case):
-        super().__init__()
+        super().__init__(case.get("epochs", 1))
+        self.task.update(case.get("task", {}))
+        self.asks, self.round = case.get("asks"), case.get("round", 0)
+        self.epoch = self.round // self.task["rounds_per_epoch"]
+        self.training, self.pipeline = self.recipe, self.preparing
+        self.arrange()
         self.over = threading.Event()
         for path, answers in case["answers"].items():
             self.next[path] = [self._answer_of(answer) for answer in answers]
@@ -42,6 +58,57 @@ class AnswerScript(Script):
         if "do" in answer:
             return getattr(self, answer["do"])
         return answer["status"], answer["body"].encode(), answer.get("headers", {})
+
+    def arrange(self):
+        """What the open round asks, where a task measures its model or asks people."""
+        if self.asks is None:
+            return
+        self.recipe, self.preparing = self.training, self.pipeline
+        if "question" in self.asks:
+            self.recipe = question_recipe(Question.of_dict(self.asks["question"]), 2.0)
+            self.preparing = b"null"
+        elif self.measures():
+            self.recipe = answer_recipe(self.asks["answers"], 2.0)
+            question = ModelQuestion.of_dict(self.asks["measure"])
+            pipeline = RecordPipeline.decode(self.pipeline.decode(), 2)
+            self.preparing = preparing_text(pipeline, question)
+        if "preparing" in self.asks:
+            self.preparing = self.asks["preparing"].encode()
+
+    def measures(self):
+        """Whether the open round measures the model."""
+        per_epoch = self.task["rounds_per_epoch"]
+        return "measure" in self.asks and self.round % per_epoch == per_epoch - 1
+
+    def request(self):
+        if self.asks is None or not self.measures():
+            return super().request()
+        run = measuring_run(RUN, self.asks.get("of", 0))
+        return Request(run, 0, self.round, self.recipe, Intent("Testing", "Testers")).encode()
+
+    def took(self, body):
+        if self.asks is None:
+            return super().took(body)
+        self.advance()
+        return 200, b'{"outcome": "accepted"}', {}
+
+    def advance(self):
+        """Go on to the next round."""
+        self.round += 1
+        self.epoch = self.round // self.task["rounds_per_epoch"]
+        self.finished = self.epoch == self.training.epochs
+        self.arrange()
+
+    def as_it_is(self, _):
+        """As without a script."""
+        if self.finished:
+            return 410, b'{"error": "finished"}', {}
+        return 200, self.request(), {}
+
+    def go_on(self, _):
+        """The next round is open: others have answered this one."""
+        self.advance()
+        return self.as_it_is(None)
 
     def cut(self, _):
         return CUT
@@ -102,7 +169,9 @@ def is_silent(case):
 
 def public(values):
     """Values in which keys are named, with what is public of these."""
-    return {n: KEYS[v]["public"] if v in KEYS else v for n, v in values.items()}
+    return {
+        n: KEYS[v]["public"] if isinstance(v, str) and v in KEYS else v for n, v in values.items()
+    }
 
 
 def policy_of(case):
@@ -111,7 +180,7 @@ def policy_of(case):
 
 def options_of(case, url):
     given = {"url": url, "patience": case.get("patience", PATIENCE), "silence": is_silent(case)}
-    return {**given, "policy": policy_of(case)}
+    return {**given, "policy": policy_of(case), "chance": case.get("chance")}
 
 
 def check(case, script, found):
@@ -135,6 +204,9 @@ def test_python(case, quick_path, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda s: (pauses.append(s), sleep(min(s, 0.002))))
     if is_silent(case):
         monkeypatch.setattr(_connection, "SECONDS", 1.0)
+    if "chance" in case:
+        chosen = lambda first, last: first + int((last - first + 1) * case["chance"])  # noqa: E731
+        monkeypatch.setattr(_session, "random_round", chosen)
     policy = replace(POLICY, **policy_of(case))
     client, script = Client(policy, quick_path / "ledger", create=True), AnswerScript(case)
     records = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])

@@ -10,8 +10,11 @@ const later = globalThis.setTimeout;
 const timeout = AbortSignal.timeout.bind(AbortSignal);
 const POLICY = { lifetime: 2, per_report: 2, solutions: ["RJ"], dimensions: [3] };
 
-/** @param {{ url: string, patience: number, silence: boolean, policy: object }} options */
-export async function takePart({ url, patience, silence, policy }) {
+/** @param {{ url: string, patience: number, silence: boolean, policy: object, chance: number | null }}
+ * options `chance` in [0, 1) decides in place of the system's */
+export async function takePart({ url, patience, silence, policy, chance }) {
+  const { random } = Math;
+  if (chance != null) Math.random = () => chance;
   const pauses = [];
   globalThis.setTimeout = (work, milliseconds, ...rest) => {
     const ours = new Error().stack.includes("/joining/connection.js"); // Node's fetch has timers, too
@@ -28,10 +31,18 @@ export async function takePart({ url, patience, silence, policy }) {
     { age: "60", pay: 20 },
   ];
   const records = { X: noted(table), y: noted(["yes", "no"]) };
-  // No record is read before a client answers.
+  // No record is read but while a client answers.
+  const answered = async (...given) => {
+    early += reads;
+    try {
+      return await client.answer(...given);
+    } finally {
+      reads = 0;
+    }
+  };
   const watched = new Proxy(client, {
     get: (target, name) => {
-      if (name === "answer") early += reads;
+      if (name === "answer") return answered;
       const found = Reflect.get(target, name, target);
       return typeof found === "function" ? found.bind(target) : found;
     },
@@ -50,6 +61,7 @@ export async function takePart({ url, patience, silence, policy }) {
   } catch (error) {
     return { ending: `${error.name}: ${error.message}` };
   } finally {
+    Math.random = random;
     globalThis.setTimeout = later;
     AbortSignal.timeout = timeout;
   }

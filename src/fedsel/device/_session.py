@@ -449,7 +449,8 @@ def _understood(message: bytes, task: Announcement) -> Request:
         if number is None or number >= len(counts):
             raise Ended(Ending.FINISHED, "the service leads another one now")
         if request.recipe.dim != counts[number]:
-            detail = f"it asks for one of {request.recipe.dim} answers, its task for {counts}"
+            asked, announced = request.recipe.dim, counts[number]
+            detail = f"it asks for one of {asked} answers, its task for one of {announced}"
             raise Ended(Ending.NOT_UNDERSTOOD, detail)
         return request
     if request.run != task.run:

@@ -410,7 +410,7 @@ function understood(message, task) {
     const number = measuredQuestion(task.run, request.run);
     if (number === null || number >= answers.length) throw new Ended("FINISHED", another);
     if (request.dim !== answers[number]) {
-      const detail = `it asks for one of ${request.dim} answers, its task for ${answers}`;
+      const detail = `it asks for one of ${request.dim} answers, its task for one of ${answers[number]}`;
       throw new Ended("NOT_UNDERSTOOD", detail);
     }
     return request;
