@@ -71,7 +71,7 @@ def test_tails_of_a_normal_law_reach_about_as_far_as_they_do():
     edges = even_edges(scores, 8)
     found = points_of(edges, np.full(8, 1 / 8)).mean(axis=1)
     places = np.searchsorted(edges, scores, side="right")
-    truth = np.array([scores[places == bin].mean() for bin in range(8)])
+    truth = np.array([scores[places == place].mean() for place in range(8)])
     np.testing.assert_allclose(found, truth, atol=0.15)
 
 
