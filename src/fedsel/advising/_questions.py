@@ -131,7 +131,7 @@ def advise_question(
 
     >>> advice = advise_question("histogram", levels=20, clients=5000, epsilon=1.0)
     >>> round(advice.half_width, 3), advice.bits, advice.least, advice.enough
-    (0.053, 8, 232, True)
+    (0.051, 8, 222, True)
     """
     kind, answers = _asked(question, levels)
     count = check_count("clients", clients)
