@@ -246,3 +246,44 @@ def test_a_question_that_changed_is_another_run(quick_path):
     for changed in (other, renamed):  # of another and of the same number of answers
         with pytest.raises(InvalidArgument), running(changed, quick_path / "store"):
             pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"question": "mean"}, lambda said: said["mean"]["value"] == pytest.approx(30, abs=12)),
+        (
+            {"question": "quantiles", "quantiles": [0.5], "bins": 4},
+            lambda said: said["quantiles"][0]["value"] == pytest.approx(30, abs=15),
+        ),
+        (
+            {"question": "count", "where": {"age": [0, 50]}},
+            lambda said: said["number"]["value"] == pytest.approx(40, abs=8),
+        ),
+        (
+            {
+                "question": "cross table",
+                "columns": {"age": [0, 100], "job": ["cook", "smith"]},
+                "bins": 2,
+            },
+            lambda said: said["shares"][0]["value"] == pytest.approx(0.5, abs=0.3),
+        ),
+    ],
+    ids=lambda one: one["question"] if isinstance(one, dict) else "",
+)
+def test_every_kind_of_question_makes_its_way(quick_path, asked, found):
+    """Devices with two records each answer about one."""
+    task = Task.of({**ASKED, "columns": {"age": [0, 100]}, **asked})
+    rows = [{"age": "30", "job": "cook"}, {"age": 30, "job": "smith"}]
+
+    def records_of(number):
+        return RawRecords([rows[number % 2], rows[number % 2]])
+
+    with running(task, quick_path / "store") as service:
+        outcomes = all_of(service.address, quick_path, 40, records_of)
+        service.wait_for(1)
+        (said,) = service.get("/v1/answers")["answers"]
+    assert all(outcome.accepted == 1 for outcome, _ in outcomes)
+    assert said["clients"] == 40
+    assert found(said), said
