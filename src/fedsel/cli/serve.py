@@ -301,6 +301,6 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
     open_to_all = task.invitations == "open"
     invite = f"devices need invitations: fedsel invite {task.file} --store {run['store']}"
     yield "  anyone may take part" if open_to_all else f"  {invite}"
-    if task.schema is not None:
+    if task.schema is not None or task.question is not None:
         yield f"  in a browser: {address}/join"
     yield f"  the {result}"

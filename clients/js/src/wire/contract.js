@@ -15,6 +15,7 @@
  * @property {Question | null} question what is asked in place of training; null: nothing
  * @property {string} [purpose] this and what follows is for people
  * @property {string} [recipient]
+ * @property {string} [solution]
  * @property {number} [rounds]
  *
  * How the last `rounds` of each epoch measure the model, with one report of `epsilon` of a device that

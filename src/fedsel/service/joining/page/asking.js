@@ -7,8 +7,8 @@
 import { element } from "./show.js";
 
 const SHOWN = 12;
-/** The choice of a text that is no level; no form and no file has it. */
-const ANOTHER = "\u0000";
+/** The choice of a text that is no level, and of no text at all; no form and no file has them. */
+const [ANOTHER, NOT_KNOWN] = ["\u0000", "\u0001"];
 
 /** Texts in a row, the first of many. @param {readonly string[]} texts @param {string} [last] */
 function listed(texts, last = " or ") {
@@ -42,25 +42,40 @@ function labelName({ label, targetRange }) {
   return label ?? (targetRange === null ? "label" : "target");
 }
 
-/** Columns and label, a sentence for all and a line for each. @param {Schema} schema */
-export function asked(schema) {
+/** Columns and label, a sentence for all and a line for each. @param {Schema} schema
+ * @param {boolean} labelled whether there is a label: a question has none */
+export function asked(schema, labelled) {
   const { columns } = schema;
   const label = `${schema.targetRange === null ? "the label" : "the target"}, ${labelWords(schema)}`;
   if (typeof columns === "number") {
-    return { sentence: `${columns} columns of numbers, and one with ${label}.`, lines: [] };
+    return {
+      sentence: `${columns} columns of numbers, and one with ${label}.`,
+      lines: [],
+    };
   }
   const names = [...columns.keys()];
   const more = names.length > SHOWN ? ` and ${names.length - SHOWN} more` : "";
   const called = schema.label === null ? "one" : `“${schema.label}”`;
   const shown = names.slice(0, SHOWN).join(", ");
   const lines = Array.from(columns, ([name, column]) => [name, columnWords(column)]);
+  if (!labelled) {
+    const which = names.length > 1 ? "Columns" : "Column";
+    return {
+      sentence: `${which} ${shown}${more}; others are not read.`,
+      lines,
+    };
+  }
   lines.push([labelName(schema), `${labelWords(schema)}: what the model learns to predict`]);
-  return { sentence: `Columns ${shown}${more}, in any order, and ${called} with ${label}.`, lines };
+  return {
+    sentence: `Columns ${shown}${more}, in any order, and ${called} with ${label}.`,
+    lines,
+  };
 }
 
 /** A form for one record: its elements, and what is written in them.
- * @param {Schema} schema */
-export function typedForm(schema) {
+ * @param {Schema} schema @param {boolean} [labelled] whether it asks for a label, too; a question does
+ * not, and wants every field to be filled in */
+export function typedForm(schema, labelled = true) {
   const { columns } = schema;
   const all = /** @type {[string, Column | null][]} */ (
     typeof columns === "number"
@@ -68,31 +83,47 @@ export function typedForm(schema) {
       : [...columns]
   );
   const inputs = all.map(([, column], i) =>
-    column === null ? numberField(`feature-${i}`, null) : fieldOf(column, `feature-${i}`),
+    column === null ? numberField(`feature-${i}`, null) : fieldOf(column, `feature-${i}`, labelled),
   );
   const label = labelField(schema);
-  const labelled = (/** @type {string} */ name, /** @type {any} */ input) =>
+  const named = (/** @type {string} */ name, /** @type {any} */ input) =>
     element("div", {}, element("label", { for: input.id }, name), input);
   return {
     elements: [
-      ...inputs.map((input, i) => labelled(all[i][0], input)),
-      labelled(labelName(schema), label),
+      ...inputs.map((input, i) => named(all[i][0], input)),
+      ...(labelled ? [named(labelName(schema), label)] : []),
     ],
     cells: () => inputs.map((input, i) => cellOf(all[i][1], /** @type {any} */ (input).value)),
-    label: () => label.value,
+    label: () => (labelled ? label.value : null),
+    /** Whether there is something to report on. */
+    filled: () => {
+      if (labelled) return label.value !== "";
+      return inputs.every((input, i) => input.value !== "" || maySayNothing(all[i][1]));
+    },
   };
 }
 
-/** @param {Column} column @param {string} id @returns {any} */
-function fieldOf(column, id) {
+/** Whether an empty field is an answer: the column says what it counts as. @param {Column | null} column */
+function maySayNothing(column) {
+  return column?.kind === "number" && (column.indicator || column.replaces);
+}
+
+/** @param {Column} column @param {string} id @param {boolean} labelled @returns {any} */
+function fieldOf(column, id, labelled) {
   if (column.kind === "number") return numberField(id, column.bounded ? column : null);
   if (column.kind === "category") {
     const another = column.levels.includes("other") ? [] : [option(ANOTHER, "another")];
     const levels = column.levels.map((level) => option(level, level));
-    return element("select", { id }, option("", "not known"), ...levels, ...another);
+    const [first, last] = labelled
+      ? [option("", "not known"), []]
+      : [option("", "choose …"), [option(NOT_KNOWN, "not known")]];
+    return element("select", { id }, first, ...levels, ...another, ...last);
   }
   const timed = column.parts.includes("hour");
-  const input = element("input", { id, type: timed ? "datetime-local" : "date" });
+  const input = element("input", {
+    id,
+    type: timed ? "datetime-local" : "date",
+  });
   for (const [name, i, time] of /** @type {const} */ ([
     ["min", 0, "T00:00"],
     ["max", 1, "T23:59"],
@@ -108,7 +139,11 @@ function numberField(id, bounds) {
   const input = element("input", { id, type: "number", step: "any" });
   if (bounds === null) return input;
   const { low, high } = bounds;
-  const shown = { min: `${low}`, max: `${high}`, placeholder: `${low} to ${high}` };
+  const shown = {
+    min: `${low}`,
+    max: `${high}`,
+    placeholder: `${low} to ${high}`,
+  };
   for (const [name, text] of Object.entries(shown)) input.setAttribute(name, text);
   return input;
 }
@@ -129,6 +164,7 @@ function option(value, text) {
 /** What is written in a field, as a file would have it. @param {Column | null} column
  * @param {string} value */
 function cellOf(column, value) {
+  if (value === NOT_KNOWN) return "";
   if (column?.kind !== "date" || column.format === "YYYY-MM-DD" || !value) return value;
   const [YYYY, MM, DD, hh = "00", mm = "00", ss = "00"] = value.split(/[-T:]/);
   const parts = { YYYY, MM, DD, hh, mm, ss };

@@ -2,16 +2,20 @@
 
 import { asked, labelWords, typedForm } from "./asking.js";
 import { DataProblem, parseTable } from "./csv.js";
-import { encoded, labelColumns, recordsOf } from "./data.js";
+import { checkHeader, encoded, labelColumns, recordsOf } from "./data.js";
 import { byId, element, showFacts } from "./show.js";
 
 const MOST_TYPED = 60;
 const MOST_BYTES = 200e6;
 
-/** @param {import("./client/index.js").Schema} schema
+/** @param {import("./client/wire/contract.js").Announcement} task of records, or of a question
  * @param {(records: import("./data.js").Records | null, ready: boolean) => void} chosen gets what the
  * model can be asked about, and whether that may be reported on */
-export function chooseData(schema, chosen) {
+export function chooseData(task, chosen) {
+  const labelled = task.question === null;
+  const schema = /** @type {import("./client/index.js").Schema} */ (
+    task.question?.columns ?? task.schema
+  );
   /** @type {ReturnType<typeof parseTable> | null} */
   let table = null;
   const told = (/** @type {string} */ text, bad = false) => {
@@ -32,9 +36,9 @@ export function chooseData(schema, chosen) {
   const readTable = () =>
     attempt(() => {
       if (table === null) return;
-      const records = recordsOf(schema, table, byId("label-column").value);
+      const records = recordsOf(schema, table, labelled ? byId("label-column").value : null);
       chosen(records, true);
-      told(said(schema, records), records.leftOut > 0);
+      told(said(schema, records, labelled), records.leftOut > 0);
     });
   const readFile = async () => {
     const [file] = byId("file").files;
@@ -46,8 +50,12 @@ export function chooseData(schema, chosen) {
     if (text === null) return told("The file cannot be read, or is larger than 200 MB.", true);
     attempt(() => {
       const parsed = parseTable(text);
-      const columns = labelColumns(schema, parsed.header);
       table = parsed;
+      if (!labelled) {
+        checkHeader(schema, parsed.header);
+        return readTable();
+      }
+      const columns = labelColumns(schema, parsed.header);
       byId("label-column").replaceChildren(...columns.map((name) => element("option", {}, name)));
       byId("label-column").value = columns[columns.length - 1];
       const [first] = columns;
@@ -57,15 +65,17 @@ export function chooseData(schema, chosen) {
   };
   const few =
     (typeof schema.columns === "number" ? schema.columns : schema.columns.size) <= MOST_TYPED;
-  const form = few ? typedForm(schema) : null;
+  const form = few ? typedForm(schema, labelled) : null;
   const readTyped = () => {
     if (form === null) return;
-    const records = encoded(schema, [form.cells()], [form.label()]);
-    const labelled = form.label() !== "";
-    chosen(records, labelled);
-    told(labelled ? said(schema, records) : "Fill in what you know, and the label.");
+    const label = form.label();
+    const records = encoded(schema, [form.cells()], label === null ? null : [label]);
+    const ready = form.filled();
+    chosen(records, ready);
+    const wanted = labelled ? "Fill in what you know, and the label." : "Fill in every field.";
+    told(ready ? said(schema, records, labelled) : wanted);
   };
-  const { sentence, lines } = asked(schema);
+  const { sentence, lines } = asked(schema, labelled);
   byId("columns-wanted").textContent = sentence;
   byId("columns").hidden = !lines.length;
   showFacts(byId("column-list"), /** @type {[string, string][]} */ (lines));
@@ -89,10 +99,11 @@ export function chooseData(schema, chosen) {
 }
 
 /** What became of the records. @param {import("./client/index.js").Schema} schema
- * @param {import("./data.js").Records} records */
-function said(schema, { X, leftOut, unread }) {
+ * @param {import("./data.js").Records} records @param {boolean} labelled */
+function said(schema, { X, leftOut, unread }, labelled) {
   const count = X.length - leftOut;
   const sentences = [count === 1 ? "One record is ready." : `${count} records are ready.`];
+  if (!labelled && count > 1) sentences.push("One of them, drawn at random, answers.");
   if (leftOut) {
     const others = leftOut === 1 ? "One is left out: its" : `${leftOut} are left out: their`;
     sentences.push(`${others} label is not ${labelWords(schema)}.`);

@@ -3,10 +3,10 @@
  *
  * @typedef {import("./client/index.js").Schema} Schema
  *
- * `unread` counts cells by column that hold something, but nothing that can be read; `leftOut` records
+ * Records for a question stay the cells that they are, without labels. `unread` counts cells by column that hold something, but nothing that can be read; `leftOut` records
  * have a label that the task does not know.
  * @typedef {object} Records
- * @property {Float64Array[]} X
+ * @property {(Float64Array | string[])[]} X
  * @property {string[]} y
  * @property {Map<string, number>} unread
  * @property {number} leftOut
@@ -16,15 +16,22 @@ import { DataProblem } from "./csv.js";
 
 const SHOWN = 5;
 
-/** The columns that may be the label: the one that the task names, else all that are no feature.
- * @param {Schema} schema @param {string[]} header */
-export function labelColumns({ columns, label }, header) {
+/** Refuse a header that lacks a column. @param {Schema} schema @param {string[]} header */
+export function checkHeader({ columns }, header) {
   const wanted = typeof columns === "number" ? [] : [...columns.keys()];
   const missing = wanted.filter((name) => !header.includes(name)).map((name) => `“${name}”`);
   if (missing.length) {
     const more = missing.length > SHOWN ? ` and ${missing.length - SHOWN} more` : "";
     throw new DataProblem(`The header has no column ${missing.slice(0, SHOWN).join(", ")}${more}.`);
   }
+  return wanted;
+}
+
+/** The columns that may be the label: the one that the task names, else all that are no feature.
+ * @param {Schema} schema @param {string[]} header */
+export function labelColumns(schema, header) {
+  const { label } = schema;
+  const wanted = checkHeader(schema, header);
   const rest = header.filter((name) => !wanted.includes(name));
   if (!rest.length)
     throw new DataProblem("Besides the columns that are asked for there is none with the label.");
@@ -33,10 +40,11 @@ export function labelColumns({ columns, label }, header) {
 
 /** Records of a table. Its header decides whether it suits the task, what is in it never does: the
  * service sees who takes part. @param {Schema} schema
- * @param {{ header: string[], rows: string[][] }} table @param {string} label */
+ * @param {{ header: string[], rows: string[][] }} table @param {string | null} label null: a question,
+ * which needs none */
 export function recordsOf(schema, { header, rows }, label) {
   const { columns } = schema;
-  const target = header.indexOf(label);
+  const target = label === null ? -1 : header.indexOf(label);
   const others = header.flatMap((_, place) => (place === target ? [] : [place]));
   if (typeof columns === "number" && others.length !== columns) {
     throw new DataProblem(
@@ -48,15 +56,13 @@ export function recordsOf(schema, { header, rows }, label) {
       ? others
       : Array.from(columns.keys(), (name) => header.indexOf(name));
   const cells = rows.map((row) => places.map((place) => row[place]));
-  return encoded(
-    schema,
-    cells,
-    rows.map((row) => row[target]),
-  );
+  const labels = label === null ? null : rows.map((row) => row[target]);
+  return encoded(schema, cells, labels);
 }
 
 /** @param {Schema} schema @param {string[][]} cells of each record in the order of the columns
- * @param {string[]} labels @returns {Records} */
+ * @param {string[] | null} labels null: a question, which reads the cells itself
+ * @returns {Records} */
 export function encoded(schema, cells, labels) {
   const names = typeof schema.columns === "number" ? schema.features : [...schema.columns.keys()];
   const place = new Map(names.map((name, at) => [name, at]));
@@ -68,9 +74,9 @@ export function encoded(schema, cells, labels) {
     }
   }
   return {
-    X: cells.map((record) => schema.encode(record)),
-    y: labels,
+    X: labels === null ? cells : cells.map((record) => schema.encode(record)),
+    y: labels ?? [],
     unread,
-    leftOut: labels.filter((label) => Number.isNaN(schema.target(label))).length,
+    leftOut: (labels ?? []).filter((label) => Number.isNaN(schema.target(label))).length,
   };
 }

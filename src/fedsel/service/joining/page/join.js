@@ -1,7 +1,6 @@
 /** The page at /join: shows what is asked, and what the device in this browser does.
  *
  * @typedef {import("./client/joining/session.js").Outcome} Outcome
- * @typedef {import("./client/index.js").Schema} Schema
  */
 
 import { Ledger } from "./client/device/ledger.js";
@@ -14,6 +13,7 @@ import { Keys, showGuarantee } from "./keys.js";
 import { Limits } from "./limits.js";
 import { exactly } from "./meaning.js";
 import { ModelView } from "./model.js";
+import { answersOf, listedAnswers, measured, questionWords, runsOf } from "./question.js";
 import { RunView } from "./run.js";
 import { ADDRESS } from "./service.js";
 import { byId, showFacts, showLedger, showReports } from "./show.js";
@@ -39,6 +39,10 @@ const WAITING = {
     "Your report of this epoch is made. The next one follows in the next epoch; you can leave this page open.",
   turn: "Your turn is a later round of this epoch, chosen at random: so every round has its reports.",
   last: "Your last report is made. The run is over when the others have sent theirs.",
+  measures:
+    "Chance has chosen this device to measure the model and not to train it. It waits for a round that measures; you can leave this page open.",
+  trains:
+    "Other devices measure the model in this round. Yours trains, and waits for a round that does.",
   service: "The service cannot be reached. The same bytes are sent again as soon as it answers.",
 };
 
@@ -71,7 +75,8 @@ class Page {
     this.store = store;
     this.view = view;
     this.keys = keys;
-    this.limits = new Limits(facts, keys);
+    this.limits = new Limits(facts, keys, task);
+    this.runs = runsOf(task);
   }
 
   async begin() {
@@ -82,7 +87,7 @@ class Page {
     this.limits.begin(own, history);
     byId("token").value = tokenOfLink() || own.token || "";
     byId("invitation").hidden = task.invitations === "open" && !byId("token").value.includes(".");
-    chooseData(/** @type {Schema} */ (task.schema), (records, ready) => {
+    chooseData(task, (records, ready) => {
       this.#records = ready ? records : null;
       this.view.model.use(records);
       this.#enable();
@@ -110,7 +115,8 @@ class Page {
   /** Show the ledger as it is; null where there is none. */
   async #look() {
     const { task, store } = this;
-    const { outcomes = {} } = await kept(task.run);
+    const own = await kept(task.run);
+    const { outcomes = {} } = own;
     try {
       if (!(await store.exists())) {
         const before = (await kept("ledger")).created;
@@ -124,8 +130,8 @@ class Page {
       const history = await historyOf(store);
       this.#ledger = "there";
       showLedger(history);
-      showReports(history, task, outcomes, this.view.released);
-      const waiting = history.entries.filter((e) => e.run === task.run && !outcomes[e.round]);
+      showReports(history, task, own, this.view.released);
+      const waiting = history.entries.filter((e) => this.runs.has(e.run) && !outcomes[e.round]);
       byId("send-now").hidden = !waiting.length || this.#work !== null || this.#busy;
       await this.#tellStorage();
       return history;
@@ -219,13 +225,14 @@ class Page {
     const raisedBy = this.limits.raises(policy) ? PERSON : undefined;
     const client = await Client.open(policy, store, { create, raisedBy });
     if (this.limits.clockIsAhead && byId("clock-yes").checked) await client.confirmClock(PERSON);
-    if (create) own.outcomes = {};
+    if (create) [own.outcomes, own.asked] = [{}, {}];
     await kept("ledger", { created: true });
     await kept(task.run, {
       token,
       ...this.keys.kept,
       ...this.limits.written,
       outcomes: own.outcomes ?? {},
+      asked: own.asked ?? {},
     });
     byId("token").value = token;
     hideFragment();
@@ -237,7 +244,7 @@ class Page {
       tell: (event) => this.#tell(event),
     });
     const { entries } = await client.history();
-    const unsent = entries.filter((e) => e.run === task.run && !own.outcomes?.[e.round]);
+    const unsent = entries.filter((e) => this.runs.has(e.run) && !own.outcomes?.[e.round]);
     const rounds = unsent.map(({ round }) => round);
     const sent = rounds.length || records === null ? await session.deliver(client, rounds) : null;
     const goesOn = records !== null && (sent === null || sent.ending === "DONE");
@@ -254,7 +261,8 @@ class Page {
     if (outcome.ending === "UNINVITED") {
       byId("invitation").hidden = false;
       const { outcomes = {} } = await kept(task.run);
-      const paid = outcome.history.entries.some((e) => e.run === task.run && !outcomes[e.round]);
+      const { entries } = outcome.history;
+      const paid = entries.some((e) => this.runs.has(e.run) && !outcomes[e.round]);
       return ended(paid ? "UNINVITED" : "INVITATION");
     }
     return ended(outcome.ending, outcome.detail);
@@ -263,14 +271,21 @@ class Page {
   /** Show what the device has done. @param {import("./client/joining/session.js").Event} event */
   async #tell(event) {
     const { view } = this;
-    const { run } = this.task;
+    const { run, schema } = this.task;
+    if (event.kind === "charged" && event.asked !== null) {
+      const { asked = {} } = await kept(run);
+      const about = measured(event.asked, schema?.classNames);
+      await kept(run, { asked: { ...asked, [event.round]: about } });
+    }
     if (event.kind === "judged") {
       const { outcomes = {} } = await kept(run);
       const verdict = event.verdict === "duplicate" ? "accepted" : event.verdict;
       await kept(run, { outcomes: { ...outcomes, [event.round]: verdict } });
     }
     if (event.kind === "judged" || event.kind === "charged") await this.#look();
-    if (event.kind === "waiting") state(WAITING[event.for]);
+    if (event.kind === "waiting" && event.for === "role") {
+      state(event.measures ? WAITING.measures : WAITING.trains);
+    } else if (event.kind === "waiting") state(WAITING[event.for]);
     if (event.kind === "polled") {
       await historyOf(this.store); // a ledger that is gone ends it
       await view.fetch();
@@ -299,7 +314,7 @@ async function showPast(task, store, released) {
   if (!(await store.exists())) return;
   const history = await historyOf(store);
   showLedger(history);
-  showReports(history, task, (await kept(task.run)).outcomes ?? {}, released);
+  showReports(history, task, await kept(task.run), released);
   byId("storage").textContent = "";
 }
 
@@ -325,23 +340,49 @@ function showAsked(task, facts) {
   document.title = `Take part: ${task.name}`;
   byId("title").textContent = `Take part in “${task.name}”`;
   const { purpose, recipient: receives } = facts ?? task; // a run that is over has no request
-  byId("purpose").textContent = purpose || "The service does not say what the model is for.";
-  if (facts === null)
-    return showFacts(byId("asked"), [["Who gets the model", receives || "not said"]]);
+  const { question, measure } = task;
+  const what = question === null ? "the model is" : "the answers are";
+  byId("purpose").textContent = purpose || `The service does not say what ${what} for.`;
+  const gets = question === null ? "Who gets the model" : "Who gets the answers";
+  if (question !== null) showQuestion(question);
+  if (facts === null) return showFacts(byId("asked"), [[gets, receives || "not said"]]);
   const { recipient, epochs, charge, solution, dim } = facts;
   const sealed = task.shuffle !== null;
   if (task.shuffle !== null) showGuarantee(task.shuffle, facts);
   const bytes = `${facts.reportBytes + (sealed ? ADDED_BYTES : 0)}${sealed ? " sealed" : ""} bytes`;
+  if (measure !== null) showMeasuring(measure, solution === "BR");
+  const numbers = solution === "BR" ? "answers" : dim === 1 ? "number" : "numbers";
   showFacts(byId("asked"), [
-    ["Who gets the model", recipient || "not said"],
+    [gets, recipient || "not said"],
     [
       "Asked of you",
       epochs === 1 ? `one report of ${bytes}` : `${epochs} reports of ${bytes}, one an epoch`,
     ],
     ["ε of each", exactly(charge)],
     ["ε in all", exactly(charge.times(BigInt(epochs)))],
-    ["Mechanism", `${solution}, ${dim} numbers`],
+    ["Mechanism", `${solution}, ${dim} ${numbers}`],
   ]);
+}
+
+/** @param {import("./client/models/question.js").Question} question */
+function showQuestion(question) {
+  byId("question").hidden = false;
+  byId("question-words").textContent = questionWords(question);
+  const answers = answersOf(question);
+  const count = answers.length.toLocaleString("en-US");
+  byId("possible").hidden = answers.length === 1;
+  byId("possible-count").textContent = `The ${count} possible answers`;
+  byId("possible-answers").textContent = listedAnswers(answers);
+  byId("model-part").hidden = true;
+}
+
+/** @param {import("./client/wire/contract.js").Measures} measure @param {boolean} now whether the open
+ * round measures */
+function showMeasuring({ epsilon }, now) {
+  byId("measuring").hidden = false;
+  byId("measuring-words").textContent = now
+    ? "The open round measures the model instead of training it: a device that takes part now tells, in its one report, whether the model is right about its record."
+    : `Some devices measure the model instead of training it; chance decides which. Such a device makes one report, of ε = ${epsilon}, which tells whether the model is right about its record. It trains in no round.`;
 }
 
 async function main() {
@@ -355,20 +396,19 @@ async function main() {
   trouble("");
   showAsked(task, facts);
   const model = new ModelView(task);
-  const view = new RunView(model);
+  const view = new RunView(model, task.question === null);
   await view.fetch();
   view.show();
   if (facts === null) {
     for (const id of ["limits-part", "join-part"]) byId(id).hidden = true;
     byId("steps").hidden = task.schema === null;
-    state(
-      "The run is over: nobody can take part any more. The model can still be asked about your data.",
-    );
+    const more = task.schema === null ? "" : " The model can still be asked about your data.";
+    state(`The run is over: nobody can take part any more.${more}`);
     if (navigator.locks) await showPast(task, new BrowserStore(), view.released);
-    if (task.schema !== null) chooseData(task.schema, (records) => model.use(records));
+    if (task.schema !== null) chooseData(task, (records) => model.use(records));
     return;
   }
-  if (task.schema === null) {
+  if (task.schema === null && task.question === null) {
     trouble("This task is for devices that compute updates of their own. A page cannot take part.");
     return;
   }

@@ -8,6 +8,8 @@
  * @property {string} [perReport]
  * @property {string} [window] ε in any interval of that length; empty for none
  * @property {string} [windowLength]
+ * @property {Record<string, import("./question.js").Measured | null>} [asked] questions about the model,
+ *   by the rounds that asked them
  * @property {Record<string, string>} [outcomes] of reports, by their rounds
  */
 

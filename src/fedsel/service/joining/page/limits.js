@@ -1,12 +1,12 @@
 /** Step 2: the person's policy, and what it means. */
 
 import { duration, isFarAhead, latest, loosened } from "./client/device/budget.js";
-import { InvalidArgument, Policy } from "./client/index.js";
+import { Fraction, InvalidArgument, Policy, SOLUTIONS } from "./client/index.js";
 import { exactly, inPercent, written } from "./meaning.js";
+import { runsOf } from "./question.js";
 import { byId } from "./show.js";
 
 /** @typedef {import("./client/device/ledger.js").History} History */
-/** @typedef {import("./client/exact/fraction.js").Fraction} Fraction */
 
 /** Fields of the policy: how the page calls them, and where they are. */
 const NAMES = /** @type {Record<string, [string, string]>} */ ({
@@ -22,22 +22,34 @@ const LEAST_SECONDS = 1;
 export class Limits {
   #facts;
   #keys;
+  #task;
+  /** What measuring the model costs; null where no device does. @type {Fraction | null} */
+  #measuring;
   /** The ledger as it was last seen; null where there is none. @type {History | null} */
   #history = null;
 
   /** @param {import("./client/facts.js").Facts} facts of the request, checked and computed here
-   * @param {import("./keys.js").Keys} keys */
-  constructor(facts, keys) {
+   * @param {import("./keys.js").Keys} keys
+   * @param {import("./client/wire/contract.js").Announcement} task */
+  constructor(facts, keys, task) {
     this.#facts = facts;
     this.#keys = keys;
+    this.#task = task;
+    this.#measuring = task.measure && Fraction.decimal(task.measure.epsilon);
     for (const id of [...FIELDS, "window-length"]) {
       byId(id).addEventListener("input", () => this.tell());
     }
   }
 
-  /** What the task asks of a device in all: one report an epoch. */
+  /** What the task asks of a device in all, at most: one report an epoch, or one that measures. */
   get asked() {
-    return this.#facts.charge.times(BigInt(this.#facts.epochs));
+    return this.#most(this.#facts.charge.times(BigInt(this.#facts.epochs)));
+  }
+
+  /** The larger of an ε and what measuring costs. @param {Fraction} epsilon */
+  #most(epsilon) {
+    const measuring = this.#measuring;
+    return measuring !== null && measuring.compare(epsilon) > 0 ? measuring : epsilon;
   }
 
   /** Begin with the person's own limits, else with what the task asks for.
@@ -45,7 +57,7 @@ export class Limits {
   begin({ lifetime, perReport, window = "", windowLength }, history) {
     this.#history = history;
     byId("lifetime").value = lifetime ?? written(this.asked);
-    byId("per-report").value = perReport ?? written(this.#facts.charge);
+    byId("per-report").value = perReport ?? written(this.#most(this.#facts.charge));
     setWindow(window, windowLength);
     // What another task has lowered since is raised by the person alone, not by what was kept.
     const own = this.policy();
@@ -97,8 +109,31 @@ export class Limits {
     };
   }
 
-  /** The policy, for this task as it was shown; null where a field is wrong, which is said. */
+  /** The policy, for this task as it was shown; null where a field is wrong, which is said. It allows
+   * measuring the model where what is left suffices, or has. */
   policy() {
+    const policy = this.#policy(false);
+    const suffices = policy !== null && this.#suffices(policy);
+    return suffices || this.#hasMeasured ? this.#policy(true) : policy;
+  }
+
+  /** Whether a policy leaves what measuring the model costs. @param {Policy} policy */
+  #suffices(policy) {
+    const measuring = this.#measuring;
+    if (measuring === null || measuring.compare(policy.perReport) > 0) return false;
+    return measuring.compare(this.#left(policy)) <= 0;
+  }
+
+  /** Whether this browser has measured the model of this task. */
+  get #hasMeasured() {
+    const { run } = this.#task;
+    const runs = runsOf(this.#task);
+    return (this.#history?.entries ?? []).some((e) => e.run !== run && runs.has(e.run));
+  }
+
+  /** @param {boolean} measures whether it allows measuring the model @returns {Policy | null} */
+  #policy(measures) {
+    const { measure, schema, solution = "" } = this.#task;
     const { recipe, purpose, recipient } = this.#facts;
     const { lifetime, perReport, window, windowLength } = this.written;
     try {
@@ -106,9 +141,14 @@ export class Limits {
         lifetime: lifetime || !window ? lifetime : null,
         per_report: perReport,
         per_window: window ? [window, windowLength] : null,
-        solutions: [recipe.solution],
-        dimensions: [recipe.dim],
-        clip: recipe.clip,
+        // The open round may measure while this device has trained, and trains again.
+        solutions: listed(
+          recipe.solution,
+          measure && SOLUTIONS.includes(solution) && solution,
+          measures && "BR",
+        ),
+        dimensions: listed(recipe.dim, schema?.dim, ...(measures ? (measure?.answers ?? []) : [])),
+        clip: measure ? Math.max(recipe.clip, 1) : recipe.clip,
         least_seconds: LEAST_SECONDS,
         purposes: purpose ? [purpose] : null,
         recipients: recipient ? [recipient] : null,
@@ -143,7 +183,7 @@ export class Limits {
     const reports = Number(fit > BigInt(epochs) ? BigInt(epochs) : fit);
     const now = policy.perWindow === null ? "" : " now";
     const more = this.raises(policy) ? " This raises the limits of your ledger, on record." : "";
-    const all = `Each costs ε = ${exactly(charge)}.${more}`;
+    const all = `Each costs ε = ${exactly(charge)}.${this.#measuringWords(policy)}${more}`;
     if (reports === 0) this.#say(`Too little is left${now} for a report. ${all}`, true);
     else if (reports < epochs)
       this.#say(`Enough${now} for ${reports} of the ${epochs} reports that are asked for. ${all}`);
@@ -151,11 +191,24 @@ export class Limits {
     else this.#say(`Enough for all ${epochs} reports that are asked for. ${all}`);
   }
 
+  /** Whether these limits let this device measure the model. @param {Policy} policy */
+  #measuringWords(policy) {
+    if (this.#measuring === null || this.#facts.solution === "BR") return "";
+    const cost = `ε = ${exactly(this.#measuring)}`;
+    if (this.#suffices(policy)) return ` If it measures, it makes one report of ${cost} instead.`;
+    return ` It trains and does not measure, which would cost ${cost}.`;
+  }
+
   /** @param {string} text @param {boolean} [bad] */
   #say(text, bad = false) {
     byId("limits-said").textContent = text;
     byId("limits-said").classList.toggle("bad", bad);
   }
+}
+
+/** What there is of some values, each once. @param {any[]} values @returns {any[]} */
+function listed(...values) {
+  return [...new Set(values.filter(Boolean))];
 }
 
 /** @param {string} epsilon @param {string} [length] */

@@ -13,9 +13,10 @@ export class RunView {
   /** Called when `released` has changed. @type {() => Promise<void>} */
   changed = async () => {};
 
-  /** @param {import("./model.js").ModelView} model */
-  constructor(model) {
+  /** @param {import("./model.js").ModelView} model @param {boolean} trains whether there is one */
+  constructor(model, trains) {
     this.model = model;
+    this.trains = trains;
   }
 
   /** Show the open round, and fetch a new model; whether the run is over. */
@@ -30,7 +31,7 @@ export class RunView {
       await this.changed();
     }
     const etag = now.model ?? `of round ${now.round}`; // a relay does not know the model
-    if (etag !== this.#etag) {
+    if (this.trains && etag !== this.#etag) {
       this.#fetched = await getJson("model.json");
       if (this.#fetched !== null) this.#etag = etag;
     }

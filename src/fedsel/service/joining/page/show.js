@@ -3,6 +3,7 @@
 import { toHex } from "./client/hash.js";
 import { ADDED_BYTES } from "./client/sealing/sealing.js";
 import { exactly } from "./meaning.js";
+import { answeredBy, listedAnswers, runsOf } from "./question.js";
 
 /** How many reports are shown at once. */
 const LATEST = 3;
@@ -58,8 +59,10 @@ const OUTCOMES = {
   "": "charged, and not known to have arrived",
 };
 
-/** @param {any} entry of the ledger @param {string} outcome @param {string} words what that means */
-function reportItem({ round, epoch, time, charge, report }, outcome, words) {
+/** @param {any} entry of the ledger @param {string} outcome @param {string} words what that means
+ * @param {{ words: string, answers: readonly string[] }} answered which question it answered
+ * @param {boolean} isOpen whether its possible answers are shown */
+function reportItem({ round, epoch, time, charge, report }, outcome, words, answered, isOpen) {
   const when = new Date(1000 * time);
   const place = `Round ${round + 1}, epoch ${epoch + 1}, ε = ${exactly(charge)}, `;
   const shown = element("time", { datetime: when.toISOString() }, when.toLocaleString());
@@ -68,27 +71,50 @@ function reportItem({ round, epoch, time, charge, report }, outcome, words) {
     { "data-outcome": outcome || "waiting" },
     element("code", { class: "bytes" }, ...grouped(toHex(report))),
     element("p", { class: "note" }, place, shown, `: ${words}.`),
+    element("p", { class: "note" }, answered.words),
+    ...(answered.answers.length > 1 ? [possible(answered.answers, round, isOpen)] : []),
+  );
+}
+
+/** The possible answers of a report. @param {readonly string[]} answers @param {number} round
+ * @param {boolean} isOpen */
+function possible(answers, round, isOpen) {
+  const open = /** @type {Record<string, string>} */ (isOpen ? { open: "" } : {});
+  const count = answers.length.toLocaleString("en-US");
+  return element(
+    "details",
+    { ...open, "data-of": String(round) },
+    element("summary", {}, `Its ${count} possible answers`),
+    element("p", { class: "note" }, listedAnswers(answers)),
   );
 }
 
 /** The reports of a run, the latest first. @param {any} history
  * @param {import("./client/wire/contract.js").Announcement} task
- * @param {Record<string, string>} outcomes @param {number} released so many rounds were, by a relay */
-export function showReports(history, { run, shuffle }, outcomes, released) {
+ * @param {import("./keeping.js").Kept} own what is kept of the run
+ * @param {number} released so many rounds were, by a relay */
+export function showReports(history, task, { outcomes = {}, asked = {} }, released) {
+  const { shuffle } = task;
+  const runs = runsOf(task);
+  const openOnes = [...byId("reports").querySelectorAll("details[open]")];
+  const isOpen = (/** @type {unknown} */ of) =>
+    openOnes.some((details) => details.dataset.of === String(of));
   const sealed = shuffle !== null;
   const meant = (/** @type {number} */ round) => {
     const outcome = outcomes[round] ?? "";
     if (!sealed || outcome !== "accepted") return OUTCOMES[outcome];
     return OUTCOMES[round < released ? "released" : "sealed"];
   };
-  const own = history.entries.filter((/** @type {any} */ entry) => entry.run === run).reverse();
-  const items = own.map((/** @type {any} */ entry) =>
-    reportItem(entry, outcomes[entry.round] ?? "", meant(entry.round)),
-  );
+  const own = history.entries.filter((/** @type {any} */ entry) => runs.has(entry.run)).reverse();
+  const items = own.map((/** @type {any} */ entry) => {
+    const { round, run } = entry;
+    const answered = answeredBy(task, run, asked[round]);
+    return reportItem(entry, outcomes[round] ?? "", meant(round), answered, isOpen(round));
+  });
   const [latest, earlier] = [items.slice(0, LATEST), items.slice(LATEST)];
   const words = `${earlier.length} earlier`;
-  const isOpen = byId("reports").querySelector("details")?.open;
-  const rest = element("details", isOpen ? { open: "" } : {}, element("summary", {}, words));
+  const rest = element("details", { "data-of": "earlier" }, element("summary", {}, words));
+  if (isOpen("earlier")) rest.setAttribute("open", "");
   rest.append(element("ol", {}, ...earlier));
   byId("reports").replaceChildren(...latest, ...(earlier.length ? [element("li", {}, rest)] : []));
   const sent = own.filter((/** @type {any} */ { round }) => outcomes[round]);
