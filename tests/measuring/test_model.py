@@ -4,6 +4,7 @@ import json
 import math
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,6 +116,26 @@ def test_bins_are_about_equally_full_on_both_sides_of_zero():
     places = np.searchsorted(second.edges, scores, side="right")
     shares = np.bincount(places, minlength=8) / len(scores)
     assert 0.08 < shares.min() <= shares.max() < 0.18
+
+
+def test_the_page_has_the_clients_that_are_needed():
+    page = (Path(__file__).parents[2] / "docs" / "measuring.md").read_text(encoding="utf-8")
+    for bins in (2, 4, 8):
+        asked = Measured(2, linear=True, bins=bins, spread=bins > 2)
+        needed = (f"{asked.clients_for(0.02, e):,}" for e in (0.5, 1.0, 2.0, 4.0))
+        assert f"| {' | '.join(needed)} |" in page
+
+
+@pytest.mark.parametrize("bins", [2, 4, 8])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_so_many_clients_have_so_wide_an_interval(bins, epsilon):
+    n = Measured(2, linear=True, bins=bins).clients_for(0.05, epsilon)
+    edges = tuple(float(x) for x in range(1 - bins // 2, bins // 2))
+    right = np.zeros((2, bins))
+    right[0, : bins // 2] = right[1, bins // 2 :] = 0.7
+    tally = drawn_tally((right + 0.15) / bins, epsilon, n, 1)
+    found = measurement([ModelQuestion("scores", 2, edges)], [tally], epsilon=epsilon)
+    assert 1.96 * found["accuracy"].error == pytest.approx(0.05, rel=0.1)
 
 
 def test_quantiles_by_straight_lines():

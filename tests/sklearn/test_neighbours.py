@@ -19,7 +19,7 @@ from fedsel.sklearn._fitting import seed_of_wave
 from fedsel.wire import Date, Number
 
 SEED, N, D = 3, 400, 4
-FROM_REPORTS = {"coef_", "intercept_", "_model", "history_"}
+FROM_REPORTS = {"coef_", "intercept_", "_model", "_weights", "history_"}
 """What is computed from all reports; everything else an estimator holds is public."""
 
 

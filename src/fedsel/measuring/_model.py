@@ -20,7 +20,7 @@ from fedsel._internal.display import upper_bound
 from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.measuring._metrics import ONE, Calibration, part_of
 from fedsel.measuring._recalibration import BOLD, Recalibration, recalibration
-from fedsel.measuring._tally import LEVEL, Estimate, Shares, Tally
+from fedsel.measuring._tally import LEVEL, Estimate, Shares, Tally, deviations
 from fedsel.recipe import Recipe
 from fedsel.solutions import best_blocks
 from fedsel.wire._model_question import ModelQuestion
@@ -34,6 +34,8 @@ LOGITS = 12.0
 """The same for log-odds of a network, over this."""
 SMALLEST = 1e-100
 """The norms of weights, and their inverses, below which edges would run into each other."""
+_MANY = 10**12
+"""Reports of which shares are exact."""
 OF_SPREAD = 0.25
 """The share of the measuring clients that answer the first question."""
 RESIDUAL_EDGES = (0.05, 0.1, 0.2, 0.4)
@@ -152,6 +154,26 @@ class Measured:
             below = 0.5 if two else 0.0
             found = [scale * (float(x) - below) for x in _even(inner - two, below)]
         return _apart(found, 1e-3 * scale, zero=two)
+
+    def clients_for(self, width: float, epsilon: Fraction | float, accuracy: float = 0.85) -> int:
+        """How many clients must measure a model of two classes for its accuracy ± ``width``.
+
+        With intervals of 95 %, and all bins equally full.
+
+        >>> [Measured(2, linear=True, bins=bins).clients_for(0.02, 2.0) for bins in (2, 4)]
+        [5172, 11002]
+        """
+        right = np.zeros((2, self.bins))
+        right[0, : self.bins // 2] = right[1, self.bins // 2 :] = 1
+        shares = np.where(right, accuracy, 1 - accuracy).ravel() / self.bins
+        solution = answer_recipe(2 * self.bins, epsilon).build()
+        held = np.zeros(solution.transform.places, dtype=np.int64)
+        own, other = Tally(solution, held, 0).coins
+        held += round(_MANY * other)
+        held[: len(shares)] = np.rint(_MANY * (other + shares * (own - other)))
+        error = Tally(solution, held, _MANY).error_of(right.ravel(), population=True)
+        each = _MANY * (deviations(LEVEL) * error / width) ** 2
+        return math.ceil(each / self.shares[-1])
 
     @property
     def counts(self) -> tuple[int, ...]:
