@@ -209,6 +209,7 @@ def test_a_question_is_answered_behind_a_relay(quick_path):
         ({"where": {"job": "cook"}}, "where = "),
         ({"question": None}, "columns = "),
         ({"dim": 3}, "dim = 3: must be omitted with a question"),
+        ({"rounds_per_epoch": 2}, "rounds_per_epoch = 2: must be 1 with a question"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_before_it_is_asked(given, said):

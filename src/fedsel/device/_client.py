@@ -7,9 +7,8 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +22,6 @@ from fedsel.device._storage import LedgerError
 from fedsel.device._transaction import LedgerTransaction
 from fedsel.errors import check_kind
 from fedsel.mechanisms import Entropy
-from fedsel.mechanisms._reports import Reports
 from fedsel.solutions import entry
 from fedsel.wire import (
     InvalidMessage,
@@ -126,9 +124,7 @@ class Client:
         ``server_key`` the report is sealed for it, which gives other bytes each time.
 
         A request for answers (BR) comes with any weights, those of the model that it measures, in
-        doubles; ``update`` is then the answer, an integer in 0 … M − 1. Who gives the same answer
-        again in a later epoch of a run sends the same report again, at no cost; so does a device
-        whose budget allows no other one, whatever its answer has become (docs/questions.md).
+        doubles; ``update`` is then the answer, an integer in 0 … M − 1.
 
         A policy may ask for two more things: ``columns``, those of the owner's table that the
         update is made of, and ``signed``, the bytes of a `SignedRound` of request and weights.
@@ -279,19 +275,9 @@ class Client:
         if per_day is not None and books.reports_since(math.floor(now) - _DAY) >= per_day:
             raise Refused(Reason.TOO_OFTEN)
         time = self._time(books, now)
-        if self._affords(books, request, time) or self._last_answer(books, request) is not None:
-            return None
-        raise Refused(Reason.EXHAUSTED)
-
-    def _affords(self, books: LedgerTransaction, request: Request, time: int) -> bool:
-        """Whether all limits allow a new report."""
-        limits = self._limits(books)
-        return books.allows(limits, request.intent, request.recipe.charge, time)
-
-    def _last_answer(self, books: LedgerTransaction, request: Request) -> Entry | None:
-        """The latest answer to the same question, which may be given again."""
-        known = entry(request.recipe.solution).answers
-        return books.last_of(request.run) if known else None
+        if not books.allows(self._limits(books), request.intent, request.recipe.charge, time):
+            raise Refused(Reason.EXHAUSTED)
+        return None
 
     def _limits(self, books: LedgerTransaction) -> set[Limit]:
         """All limits in force: another process may have made the ledger's stricter since."""
@@ -321,35 +307,24 @@ class Client:
         if books.known_run(request.run) is None:
             books.open_run(request.run, KnownRun.of(request), self.policy.runs)
         before = books.residual(request.run, solution.dim)
-        time, form = self._time(books, now), request.format
-        last = self._last_answer(books, request)
-        again = last is not None and (
-            np.array_equal(gradient, before) or not self._affords(books, request, time)
-        )
         drawn_report, kept = solution.in_round(request.round).encode(
             gradient, before, self._entropy
         )
-        if last is not None and again:
-            drawn_report = cast(tuple[int, Reports], form.decode(last.report))[1]
-        elif entry(recipe.solution).answers:
-            kept = gradient
-        report = form.encode(request.round, drawn_report)
-        made = Entry(
+        report = request.format.encode(request.round, drawn_report)
+        entry_made = Entry(
             number=books.reports + 1,
             run=request.run,
             epoch=request.epoch,
             round=request.round,
-            time=time,
-            charge=Fraction(0) if again else recipe.charge,
+            time=self._time(books, now),
+            charge=recipe.charge,
             digest=digest,
             report=report,
         )
         reports_made = books.reports_in(request.run, request.epoch) + 1
-        per_epoch = self.policy.reports_per_epoch
-        is_last = request.epoch == recipe.epochs - 1 and reports_made >= per_epoch
-        kept_for_later = solution.accumulates or entry(recipe.solution).answers
-        needed = kept_for_later and not is_last
-        books.record(made, kept.astype(np.float32) if needed else None)
+        last = request.epoch == recipe.epochs - 1 and reports_made >= self.policy.reports_per_epoch
+        needed = solution.accumulates and not last
+        books.record(entry_made, kept.astype(np.float32) if needed else None)
         return report
 
 

@@ -36,6 +36,7 @@ from fedsel.device._records import RawRecords, SuitedRecords
 from fedsel.device._sealed import check_sealed, check_signed
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.preparation._given import most_bytes
+from fedsel.solutions import entry
 from fedsel.wire import (
     Announcement,
     InvalidMessage,
@@ -314,7 +315,8 @@ class Session:
         if any(measured_question(task.run, run) is not None for run in runs):
             return True
         policy, asked = client.policy, task.measure
-        allowed = "BR" in tuple(policy.solutions) and set(asked.answers) <= {*policy.dimensions}
+        known = any(entry(name).answers for name in policy.solutions)
+        allowed = known and set(asked.answers) <= {*policy.dimensions}
         # Of the decimal that is written: 0.1 is not more than 1/10.
         if not allowed or Fraction(str(asked.epsilon)) > policy.per_report:
             return False

@@ -228,12 +228,6 @@ class LedgerTransaction:
         row = self._one(query, run, number)
         return None if row is None else Entry.of(row)
 
-    def last_of(self, run: bytes) -> Entry | None:
-        """The latest report in a run, if there is one."""
-        query = f"SELECT {COLUMNS} FROM main.reports WHERE run = ? ORDER BY number DESC LIMIT 1"  # noqa: S608
-        row = self._one(query, run)
-        return None if row is None else Entry.of(row)
-
     def latest(self, run: bytes) -> tuple[int, int]:
         """The largest round and epoch that a run was answered in; (−1, −1) if none."""
         places = "SELECT max(round), max(epoch) FROM main.reports WHERE run = ?"

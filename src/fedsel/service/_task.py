@@ -100,7 +100,7 @@ class Task:
       the recipe has ``dim``, and devices bring updates of their own.
     - ``question``: what is asked in place of training (`fedsel.wire.Question`); in a file a kind of
       question beside ``columns`` (or a schema), ``where``, ``bins`` and ``quantiles``, or a table
-      of these. It is asked anew in each epoch.
+      of these. It is asked anew in each epoch, which each device pays.
     - ``start``: a file of weights (.npy) to begin with, or a model (.json), which also says how
       devices prepare records; zeros without one.
     - ``shuffle``: devices seal their reports and give them to a relay, which releases a round whole
@@ -158,6 +158,9 @@ class Task:
         given = {name: getattr(self, name) for name in (*trains, "schema", "evaluation")}
         given["dim"], given["measure"] = self.recipe.dim, self.recipe.measure or None
         check_omitted("omitted with a question", **given)
+        if self.rounds_per_epoch != 1:
+            allowed = "1 with a question: its rounds would add up to one answer"
+            raise InvalidArgument("rounds_per_epoch", self.rounds_per_epoch, allowed)
         if self.recipe.solution not in (RECOMMENDED, question.solution):
             allowed = f"omitted with a question: {question.solution} answers it"
             raise InvalidArgument("solution", self.recipe.solution, allowed)
@@ -308,7 +311,8 @@ class Task:
     def _asking(self, question: Question) -> Checkpoint:
         """A run that asks; the same question of the same recipient is the same run everywhere.
 
-        So a device that has answered it sends the same report again, and pays once.
+        So a device that has answered it sends the same report again, whatever its answer has
+        become, and pays once.
         """
         recipe = question_recipe(question, self.recipe.epsilon or 0, self.recipe.epochs)
         begin = Checkpoint.begin(

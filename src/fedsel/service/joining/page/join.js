@@ -381,8 +381,8 @@ function showQuestion(question) {
 function showMeasuring({ epsilon }, now) {
   byId("measuring").hidden = false;
   byId("measuring-words").textContent = now
-    ? "The open round measures the model instead of training it: a device that takes part now tells, in its one report, whether the model is right about its record."
-    : `Some devices measure the model instead of training it; chance decides which. Such a device makes one report, of ε = ${epsilon}, which tells whether the model is right about its record. It trains in no round.`;
+    ? "The open round measures the model instead of training it: the one report of a device that takes part now is about whether the model is right about its record."
+    : `Some devices measure the model instead of training it; chance decides which. Such a device makes one report, of ε = ${epsilon}, on whether the model is right about its record. It trains in no round.`;
 }
 
 async function main() {

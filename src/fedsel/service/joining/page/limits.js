@@ -195,7 +195,8 @@ export class Limits {
   #measuringWords(policy) {
     if (this.#measuring === null || this.#facts.solution === "BR") return "";
     const cost = `ε = ${exactly(this.#measuring)}`;
-    if (this.#suffices(policy)) return ` If it measures, it makes one report of ${cost} instead.`;
+    const same = this.#measuring.equals(this.#facts.charge) && this.#facts.epochs === 1;
+    if (this.#suffices(policy)) return same ? "" : ` If it measures, it makes one report of ${cost} instead.`;
     return ` It trains and does not measure, which would cost ${cost}.`;
   }
 
