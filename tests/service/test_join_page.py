@@ -4,17 +4,20 @@ import json
 
 import pytest
 
+from fedsel.service import Task
 from fedsel.statements import in_percent, meaning
-from fedsel.wire import Model
+from fedsel.wire import Model, measured_question
 from tests.browsing import CONTRAST, width_is_kept
 from tests.service.support import reports_for, running
 from tests.service.visiting import (
     HEADER,
+    QUESTION,
     TABLE,
     Visitor,
     choose,
     join_task,
     ledger_facts,
+    measured_task,
     shown_reports,
     take_part,
 )
@@ -518,6 +521,126 @@ def test_asking_the_model_tells_the_service_nothing(browser, quick_path):
             assert tab.inner_text("#says-words").startswith(f"“{said}”")
         tab.wait_for_timeout(500)
         assert [r.url for r in visitor.requests] == before
+        visitor.close()
+
+
+def test_a_question_is_answered_from_what_is_typed(browser, quick_path):
+    with running(Task.of(QUESTION), quick_path) as service:
+        visitor = Visitor(browser, service.address)
+        tab = visitor.open()
+        words = "Which of the 12 combinations of “job” and “age” is yours."
+        assert words in tab.inner_text("#question")
+        assert "smith × 20 to 40" in tab.text_content("#possible-answers")
+        assert tab.inner_text("#asked").split("\n")[::2][-1] == "Mechanism"
+        assert "one report of 16 bytes" in tab.inner_text("#asked")
+        assert "BR, 12 answers" in tab.inner_text("#asked")
+        assert tab.is_hidden("#model-part")
+        assert tab.inner_text("#columns-wanted") == "Columns job, age; others are not read."
+        tab.check("[value=typed]")
+        assert tab.locator("#typed label").all_inner_texts() == ["job", "age"]  # and no label
+        options = tab.locator("#feature-0 option").all_inner_texts()
+        assert options == ["choose …", "cook", "smith", "other", "not known"]
+        assert tab.get_attribute("#feature-1", "max") == "80"
+        tab.check("#anew-yes")
+        tab.fill("#feature-1", "33")
+        assert tab.is_disabled("#go")
+        tab.select_option("#feature-0", "smith")
+        assert tab.inner_text("#data-said") == "One record is ready."
+        tab.click("#go")
+        tab.wait_for_selector(ACCEPTED)
+        said = tab.inner_text("#reports")
+        assert "It answered: which of the 12 combinations of “job” and “age” is yours." in said
+        assert "Its 12 possible answers" in said
+        ((body, _),) = visitor.uploads()
+        assert len(body) == 16
+        assert not any("smith" in r.url or "33" in (r.post_data or "") for r in visitor.requests)
+        assert ledger_facts(tab)["ε spent"] == "2"
+        visitor.close()
+
+
+def test_a_question_is_answered_from_a_file(browser, quick_path):
+    """At an ε at which the report says the answer: what cannot be read counts as "other"."""
+    asked = {**QUESTION, "epsilon": 60, "clients": 40}
+    with running(Task.of({**asked, "close_after": {"reports": 1}}), quick_path) as service:
+        visitor = Visitor(browser, service.address)
+        tab = visitor.open()
+        choose(tab, "age,task\n33,x\n", "The header has no column “job”.")
+        choose(tab, 'age,job,pay\n"33",nurse,7\n70,nurse,8\n', "2 records are ready. One of them")
+        assert not tab.is_visible("#label-choice")
+        tab.check("#anew-yes")
+        tab.click("#go")
+        tab.get_by_text("The run is over. Thank you").wait_for()
+        (found,) = service.get("/v1/answers")["answers"]
+        best = max(found["shares"], key=lambda one: one["value"])
+        assert best["answer"] in (["other", "20 to 40"], ["other", "60 to 80"])
+        visitor.close()
+
+
+def test_a_page_that_measures_says_so(browser, quick_path):
+    """Chance has this browser measure: it waits while others train, and reports once."""
+    with running(measured_task(), quick_path) as service:
+        run = bytes.fromhex(service.get("/v1/task")["run"])
+        visitor = Visitor(browser, service.address)
+        visitor.context.add_init_script("Math.random = () => 0.1")
+        tab = visitor.open(service.invitations.invite("device"))
+        assert "Some devices measure the model" in tab.inner_text("#measuring")
+        take_part(tab)
+        tab.get_by_text("Chance has chosen this device to measure the model").wait_for()
+        for number in range(4):
+            (report,) = reports_for(service.request(), 1)
+            assert service.send(report) == (200, "accepted")
+            service.wait_for(number + 1)
+        assert measured_question(run, service.request().run) == 0
+        tab.wait_for_selector(ACCEPTED)
+        said = tab.inner_text("#reports")
+        assert "It measured the model: whether the model is right about you: your class" in said
+        possible = tab.text_content("#reports details")
+        assert "class stays, score below" in possible
+        assert "class leaves, score from" in possible
+        assert ledger_facts(tab)["Reports"] == "1"
+        later = visitor.open()  # what is known of the report is kept
+        later.wait_for_selector(ACCEPTED)
+        assert "your class, and the range of its score" in later.inner_text("#reports")
+        visitor.close()
+
+
+def test_a_page_that_trains_says_so(browser, quick_path):
+    """Two epochs: in between others measure, and what is left for training is enough."""
+    task = measured_task(epochs=2, rounds_per_epoch=2, measure=0.5, clients=20)
+    with running(task, quick_path) as service:
+        visitor = Visitor(browser, service.address)
+        visitor.context.add_init_script("Math.random = () => 0.1")
+        tab = visitor.open(service.invitations.invite("device"))
+        assert "one report of ε = 6 instead" in tab.inner_text("#limits-said")
+        tab.fill("#per-report", "3")
+        assert "It trains and does not measure" in tab.inner_text("#limits-said")
+        take_part(tab)
+        tab.get_by_text("Other devices measure the model in this round.").wait_for()
+        (report,) = reports_for(service.request(), 1)
+        assert service.send(report) == (200, "accepted")
+        tab.get_by_text("Your last report is made.").wait_for()
+        assert [outcome for outcome, _ in shown_reports(tab)] == ["accepted"] * 2
+        assert tab.inner_text("#reports").count("It trained the model.") == 2
+        visitor.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_questions_on_phones_and_for_screen_readers(browser, quick_path, scheme):
+    with running(Task.of(QUESTION), quick_path) as service:
+        size = {"width": 380, "height": 800}
+        visitor = Visitor(browser, service.address, viewport=size, color_scheme=scheme)
+        tab = visitor.open()
+        tab.check("[value=typed]")
+        tab.click("#possible summary")
+        assert width_is_kept(tab)
+        tab.select_option("#feature-0", "smith")
+        tab.fill("#feature-1", "33")
+        tab.check("#anew-yes")
+        tab.click("#go")
+        tab.wait_for_selector(ACCEPTED)
+        tab.click("#reports summary")
+        assert width_is_kept(tab)
+        assert tab.evaluate(CONTRAST) == []
         visitor.close()
 
 

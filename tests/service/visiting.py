@@ -2,7 +2,7 @@
 
 import re
 
-from tests.service.support import task_of
+from tests.service.support import FREE, task_of
 
 PATIENCE = 20_000
 FEATURES = ("age", "hours")
@@ -48,6 +48,29 @@ def join_task(**changes):
         "recipient": "Example Telecom",
     }
     return task_of(**{**values, **changes})
+
+
+QUESTION = {
+    "name": "canteen",
+    "question": "cross table",
+    "columns": {"job": ["cook", "smith", "other"], "age": [0, 80]},
+    "bins": 4,
+    "epsilon": 2,
+    "clients": 4000,
+    "close_after": {"reports": 1000},
+    "invitations": "open",
+    "purpose": "Plan the canteen",
+    "recipient": "Example Telecom",
+    "limits": FREE,
+}
+"""A task that asks people in place of training."""
+
+
+def measured_task(**changes):
+    """A task of six rounds, of which the last two measure the model."""
+    values = {"epochs": 1, "epsilon": 6, "clients": 60, "rounds_per_epoch": 6, "measure": 0.34}
+    values |= {"close_after": {"reports": 1}, "centre": 0.0, "spread": 0.0}
+    return join_task(**{**values, **changes})
 
 
 class Visitor:

@@ -196,7 +196,8 @@ export class Limits {
     if (this.#measuring === null || this.#facts.solution === "BR") return "";
     const cost = `ε = ${exactly(this.#measuring)}`;
     const same = this.#measuring.equals(this.#facts.charge) && this.#facts.epochs === 1;
-    if (this.#suffices(policy)) return same ? "" : ` If it measures, it makes one report of ${cost} instead.`;
+    if (this.#suffices(policy))
+      return same ? "" : ` If it measures, it makes one report of ${cost} instead.`;
     return ` It trains and does not measure, which would cost ${cost}.`;
   }
 
