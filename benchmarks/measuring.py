@@ -190,20 +190,29 @@ def summary(name: str, epsilon: float, found: list[Row]) -> Row:
             "held": float(np.mean([e.low <= truth <= e.high for e, truth in told])),
             "first": {**told[0][0].as_dict(), "truth": told[0][1]},
         }
-    held = {}
-    for kind in found[0]["held out"]:
-        scores = np.array([[run["held out"][kind][t] for t in TOLD] for run in found])
-        base = np.array([[run["held out"]["all train"][t] for t in TOLD] for run in found])
-        errors = (scores - base).std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else 0
-        means = dict(zip(TOLD, scores.mean(axis=0).tolist(), strict=True))
-        beside = dict(zip(TOLD, np.broadcast_to(errors, len(TOLD)).tolist(), strict=True))
-        held[kind] = {"means": means, "errors of the difference from all train": beside}
+    held = {kind: told_of(found, kind) for kind in found[0]["held out"]}
     curve = [
         {**point, "measured": point["measured"].as_dict()} for point in found[0]["calibration"]
     ]
     acts = float(np.mean([run["acts"] for run in found]))
     about = {"dataset": name, "epsilon": epsilon, "runs": len(found)}
     return about | {"metrics": metrics, "held out": held, "auto acts": acts, "calibration": curve}
+
+
+def told_of(found: list[Row], kind: str) -> Row:
+    """Means on held-out records, and how far they are from others, with standard errors."""
+
+    def scores(of: str) -> Doubles:
+        return np.array([[run["held out"][of][told] for told in TOLD] for run in found])
+
+    beside = {}
+    for other in ("all train", "None"):
+        off = scores(kind) - scores(other)
+        errors = off.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else 0 * off[0]
+        parts = zip(TOLD, off.mean(axis=0).tolist(), errors.tolist(), strict=True)
+        beside[other] = {told: {"difference": mean, "error": error} for told, mean, error in parts}
+    means = dict(zip(TOLD, scores(kind).mean(axis=0).tolist(), strict=True))
+    return {"means": means, "beside": beside}
 
 
 def measured_table(rows: list[Row]) -> Table:
@@ -223,23 +232,42 @@ def measured_table(rows: list[Row]) -> Table:
 
 
 def held_out_table(rows: list[Row]) -> Table:
-    title = "held out: accuracy (%), balanced accuracy (%), log loss"
+    title = "held out: accuracy (%), balanced accuracy (%), log loss (how often auto acts)"
     table = Table("data", "threshold", *(f"ε = {e:g}" for e in EPSILONS), title=title)
     for name in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == name]
         for kind in own[0]["held out"]:
-            means = [row["held out"][kind]["means"] for row in own]
-            cells = [
-                f"{100 * m['accuracy']:.1f}, {100 * m['balanced accuracy']:.1f},"
-                f" {m['log loss']:.3f}"
-                for m in means
-            ]
-            if kind == "auto":
-                parts = zip(cells, (row["auto acts"] for row in own), strict=True)
-                cells = [f"{cell} ({acts:.0%})" for cell, acts in parts]
-            table.add_row(name, kind, *cells)
+            table.add_row(name, kind, *(_means(row, kind) for row in own))
         table.add_section()
     return table
+
+
+def _means(row: Row, kind: str) -> str:
+    means = row["held out"][kind]["means"]
+    told = [f"{100 * means[part]:.1f}" for part in TOLD[:2]] + [f"{means[TOLD[2]]:.3f}"]
+    return ", ".join(told) + (f" ({row['auto acts']:.0%})" if kind == "auto" else "")
+
+
+def difference_table(rows: list[Row]) -> Table:
+    title = (
+        "held out: log loss and accuracy (points) less those of threshold=None, ± standard error"
+    )
+    table = Table("data", "threshold", *(f"ε = {e:g}" for e in EPSILONS), title=title)
+    for name in dict.fromkeys(row["dataset"] for row in rows):
+        own = [row for row in rows if row["dataset"] == name]
+        for kind in (kind for kind in own[0]["held out"] if kind != "None"):
+            table.add_row(name, kind, *(_beside(row, kind) for row in own))
+        table.add_section()
+    return table
+
+
+def _beside(row: Row, kind: str) -> str:
+    beside = row["held out"][kind]["beside"]["None"]
+    loss, hits = beside["log loss"], beside["accuracy"]
+    return (
+        f"{loss['difference']:+.4f} ± {loss['error']:.4f},"
+        f" {100 * hits['difference']:+.2f} ± {100 * hits['error']:.2f}"
+    )
 
 
 def draw(rows: list[Row], path: Path) -> None:
@@ -307,4 +335,5 @@ if __name__ == "__main__":
     if options.json:
         print(json.dumps(results, indent=1))
     else:
-        Console(width=170).print(measured_table(results), held_out_table(results))
+        tables = (measured_table, held_out_table, difference_table)
+        Console(width=170).print(*(table(results) for table in tables))
