@@ -199,9 +199,9 @@ def test_whatever_ends_it_too_early_is_told(folder):
 def test_the_records_of_the_file_are_read_within_an_update_alone(folder, monkeypatch):
     reads, evaluated, arranged = [], clients.evaluated, SuitedRecords.arranged
 
-    def update(*given):
+    def update(*given, **more):
         reads.append("begin")
-        value = evaluated(*given)
+        value = evaluated(*given, **more)
         reads.append("end")
         return value
 

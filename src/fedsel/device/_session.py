@@ -335,8 +335,8 @@ class Session:
     def _check_measured(self, client: Client, number: int) -> None:
         """End once this device has measured the model: one report is all that it gives."""
         run, over = self.offer().task.run, max(self._answered, number - 1)
-        for entry in client.history().entries:
-            if entry.round <= over and measured_question(run, entry.run) is not None:
+        for one in client.history().entries:
+            if one.round <= over and measured_question(run, one.run) is not None:
                 raise Ended(Ending.DONE, "it has measured the model")
 
     def _check_more_to_do(self, client: Client, request: Request) -> None:
