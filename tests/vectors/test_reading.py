@@ -19,12 +19,15 @@ from fedsel.solutions import Blocks
 from fedsel.wire import (
     Intent,
     InvalidMessage,
+    ModelQuestion,
+    Question,
     ReportFormat,
     Sealing,
     Shuffled,
     SignedRound,
     UnknownVersion,
     check_sendable,
+    measured_question,
 )
 from fedsel.wire._request import check_text
 from tests.vectors.support import cases
@@ -353,3 +356,48 @@ def test_laws_by_the_names_of_solutions():
     for case in of("flat_picks", "laws"):
         made = solution("PM", epsilon=Fraction(case["epsilon"]), dim=case["d"])
         assert made.alphabet.picks == case["picks"]
+
+
+def test_questions_about_people():
+    for case in of("people", "questions"):
+        question = Question.of_dict(case["question"])
+        names = [*question.names]
+        assert (names, question.solution, question.count) == tuple(
+            case[name] for name in ("names", "solution", "count")
+        )
+        if case.get("labels") is not None:
+            assert [*question.labels] == case["labels"]
+        for row, (kind, wanted) in zip(case["cells"], answers_of(case), strict=True):
+            found = getattr(question, kind)([dict(zip(names, row, strict=True))])[0]
+            assert found == wanted or (np.isnan(found) and np.isnan(wanted))
+    for case in of("no_question", "questions"):
+        with pytest.raises(InvalidArgument):
+            Question.of_dict(case["question"])
+
+
+def answers_of(case):
+    """What each record gives, and by which method."""
+    if case["count"] == 1:
+        return [("numbers", number) for number in array(case, "numbers_f64")]
+    return [("answers", answer) for answer in case["answers"]]
+
+
+def test_questions_about_a_model():
+    for case in of("model", "questions"):
+        question = ModelQuestion.of_dict(case["question"])
+        assert question.count == case["count"]
+        assert [[*axis] for axis in question.axes] == case["axes"]
+        margins = np.array([[np.nan if x is None else x for x in row] for row in case["margins"]])
+        labels = np.array([np.nan if x is None else x for x in case["labels"]])
+        for row, label, wanted in zip(margins, labels, case["answers"], strict=True):
+            assert question.answers(row[None], label[None]).tolist() == [wanted]
+    for case in of("no_model_question", "questions"):
+        with pytest.raises((InvalidArgument, KeyError, TypeError, AttributeError)):
+            ModelQuestion.of_dict(case["question"])
+    for case in of("runs", "questions"):
+        run = bytes.fromhex(case["run"])
+        for number, name in enumerate(case["measuring"]):
+            assert (
+                hashlib.sha256(b"fedsel measuring" + run + bytes([number])).hexdigest()[:32] == name
+            )
+            assert measured_question(run, bytes.fromhex(name)) == number

@@ -13,6 +13,7 @@ from tools.vectors import (
     messages,
     policies,
     public,
+    questions,
     reports,
     requests,
     server,
@@ -37,6 +38,7 @@ _MODULES = (
     updates,
     server,
     windows,
+    questions,
 )
 KINDS: dict[str, tuple[str, Callable[[], Iterator[Case]]]] = {
     module.__name__.rpartition(".")[2]: (module.ABOUT, module.cases) for module in _MODULES

@@ -2,6 +2,7 @@
 
 import "./surroundings.js"; // before anything of the client
 import * as device from "./checks/device.js";
+import { questions } from "./checks/questions.js";
 import { windows } from "./checks/windows.js";
 import { draws, laws, publics } from "./checks/laws.js";
 import { Mismatch } from "./checks/reading.js";
@@ -9,7 +10,7 @@ import { Mismatch } from "./checks/reading.js";
 const CHECKS = {
   ...{ laws, draws, public: publics, reports: { reports: device.run } },
   ...{ requests: device.requests, messages: device.messages, policies: device.policies },
-  ...{ ledgers: device.ledgers, updates: device.updates, windows },
+  ...{ ledgers: device.ledgers, updates: device.updates, windows, questions },
 };
 
 export const KINDS = Object.keys(CHECKS);

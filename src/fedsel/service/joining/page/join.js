@@ -240,7 +240,9 @@ class Page {
     await this.#look();
     const session = new Session(ADDRESS, {
       ...{ token, signal, every: EVERY, patience: Infinity },
-      answered: Math.max(-1, ...Object.keys(own.outcomes ?? {}).map(Number)),
+      // The same question is the same run wherever it is asked again: its report is sent again.
+      answered:
+        task.question === null ? Math.max(-1, ...Object.keys(own.outcomes ?? {}).map(Number)) : -1,
       tell: (event) => this.#tell(event),
     });
     const { entries } = await client.history();
