@@ -290,7 +290,7 @@ def rival_python(folder: Path) -> tuple[Path | None, str]:
 
 
 RIVALS = ("GRR", "OUE", "OLH", "SS", "HR")
-COMPARED = {16: (100, 200), 256: (500, 24), 10_000: (200, 3)}
+COMPARED = {16: (100, 200), 256: (500, 24), 10_000: (100, 10)}
 """Clients and runs for M answers: thousands of squared errors."""
 
 
@@ -557,16 +557,20 @@ def _of_all(found: dict[str, Any], answers: int) -> Shown:
         cells = []
         for row in here:
             one = seen.get((name, row["epsilon"]))
-            known = "" if one is None else f" ({one['error']:.3g} ± {one['deviation']:.1g})"
+            known = "" if one is None else f" ({_measured(one)})"
             cells.append(f"{row['errors'][name]:.3g}{known}")
         lines.append([name, *cells, _span([row["bits"][name] for row in here])])
     for name in ("RJ", "FJ"):
         rows = select(found["one-hot"], answers=answers, solution=name)
         if rows:
-            cells = [f"({row['error']:.3g} ± {row['deviation']:.1g})" for row in rows]
+            cells = [f"({_measured(row)})" for row in rows]
             lines.append([f"{name}, one-hot", *cells, _span([row["bits"] for row in rows])])
     title = f"M = {answers:,}: n × mean squared error of a share (measured ± standard error)"
     return Shown(title, ["", *(f"ε = {row['epsilon']:g}" for row in here), "bits"], lines)
+
+
+def _measured(row: Row) -> str:
+    return f"{row['error']:.3g} ± {float(format(row['deviation'], '.1g')):g}"
 
 
 def _times(rows: list[Row]) -> Shown:
