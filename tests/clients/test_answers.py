@@ -163,6 +163,11 @@ class AnswerScript(Script):
         return sealings[message.tag].unseal(message.content, private)
 
 
+def times(case):
+    """How often the same device takes part, one time after another; the last one is judged."""
+    return case.get("times", 1)
+
+
 def is_silent(case):
     return any(a.get("do") == "silence" for answers in case["answers"].values() for a in answers)
 
@@ -180,7 +185,7 @@ def policy_of(case):
 
 def options_of(case, url):
     given = {"url": url, "patience": case.get("patience", PATIENCE), "silence": is_silent(case)}
-    return {**given, "policy": policy_of(case), "chance": case.get("chance")}
+    return {**given, "policy": policy_of(case), "chance": case.get("chance"), "times": times(case)}
 
 
 def check(case, script, found):
@@ -212,7 +217,8 @@ def test_python(case, quick_path, monkeypatch):
     records = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
     with Server(script) as server:
         url, patience = server.url, case.get("patience", PATIENCE)
-        outcome = join(url, client, records, token="invitation", every=0.01, patience=patience)
+        for _ in range(times(case)):
+            outcome = join(url, client, records, token="invitation", every=0.01, patience=patience)
         script.over.set()
     found = {
         "ending": outcome.ending.name,

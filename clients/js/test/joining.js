@@ -10,9 +10,10 @@ const later = globalThis.setTimeout;
 const timeout = AbortSignal.timeout.bind(AbortSignal);
 const POLICY = { lifetime: 2, per_report: 2, solutions: ["RJ"], dimensions: [3] };
 
-/** @param {{ url: string, patience: number, silence: boolean, policy: object, chance: number | null }}
- * options `chance` in [0, 1) decides in place of the system's */
-export async function takePart({ url, patience, silence, policy, chance }) {
+/** @param {{ url: string, patience: number, silence: boolean, policy: object, chance: number | null,
+ * times: number }} options `chance` in [0, 1) decides in place of the system's, and the last of so many
+ * `times` is told */
+export async function takePart({ url, patience, silence, policy, chance, times }) {
   const { random } = Math;
   if (chance != null) Math.random = () => chance;
   const pauses = [];
@@ -51,6 +52,7 @@ export async function takePart({ url, patience, silence, policy, chance }) {
   const tell = (event) => events.push([event.kind, pauses.length]);
   const options = { token: "invitation", every: 0.01, patience, tell };
   try {
+    for (let before = 1; before < times; before++) await join(url, watched, records, options);
     const found = await join(url, watched, records, options);
     const { ending, detail, accepted, late, history } = found;
     const reports = history.entries.map(({ report }) => toHex(report));
