@@ -9,12 +9,12 @@ from fedsel.measuring._bins import (
     THINNEST,
     all_pairs,
     mean_log_loss,
-    middles,
+    moments_by_density,
+    moments_within,
     pairs_in_order,
     points_of,
     rates_of,
     safe,
-    variances,
 )
 from fedsel.measuring._recalibration import rises_within
 
@@ -75,11 +75,6 @@ def test_tails_of_a_normal_law_reach_about_as_far_as_they_do():
     np.testing.assert_allclose(found, truth, atol=0.15)
 
 
-def test_middles_and_variances_of_bounded_numbers():
-    np.testing.assert_allclose(middles((-0.5, 0.5), -1, 1), [-0.75, 0, 0.75])
-    np.testing.assert_allclose(variances((-0.5, 0.5), -1, 1), [1 / 48, 1 / 12, 1 / 48])
-
-
 def test_ties_count_half_as_scikit_learn_has_it():
     """Where the rate never rises, nothing is added to what ties are worth."""
     table = np.array([[0.05, 0.15, 0.2, 0.2], [0.2, 0.1, 0.07, 0.03]])
@@ -138,3 +133,42 @@ def test_an_empty_bin_has_the_rate_of_all():
 def test_nothing_is_a_part_of_nothing():
     assert safe(0.0, 0.0) == 0.0
     assert safe(1.0, 2.0) == 0.5
+
+
+@pytest.mark.parametrize("shape", ["half-normal", "exponential", "even"])
+def test_moments_by_density_are_those_of_a_smooth_law(shape):
+    draw = np.random.default_rng(0)
+    x = {
+        "half-normal": np.abs(draw.normal(0, 0.12, 200_000)),
+        "exponential": draw.exponential(0.08, 200_000),
+        "even": draw.uniform(0, 0.6, 200_000),
+    }[shape]
+    x, ends = x[x < 0.6], np.array([0, 0.05, 0.1, 0.2, 0.4, 0.6])
+    sizes = np.histogram(x, ends)[0] / len(x)
+    means, squares = moments_by_density(ends, sizes)
+    assert sizes @ means == pytest.approx(x.mean(), rel=0.03)
+    assert sizes @ squares == pytest.approx((x**2).mean(), rel=0.1)
+
+
+def test_moments_of_an_empty_bin_are_finite():
+    means, squares = moments_by_density((0.0, 0.1, 0.2, 0.4), np.array([1.0, 0.0, 0.0]))
+    assert ((means >= [0, 0.1, 0.2]) & (means <= [0.1, 0.2, 0.4])).all()
+    assert (squares >= means**2).all()
+
+
+@pytest.mark.parametrize("edges", [(-0.3, 0.05, 0.4), (0.0,), (-0.9, 0.9)])
+def test_moments_within_bins_follow_the_histogram(edges):
+    histogram = np.random.default_rng(1).dirichlet(np.ones(16))
+    x = np.concatenate(
+        [
+            np.linspace(-1 + k / 8, -1 + (k + 1) / 8, round(400_000 * s))
+            for k, s in enumerate(histogram)
+        ]
+    )
+    place = np.searchsorted(edges, x, "right")
+    means, squares = moments_within(edges, -1.0, 1.0, histogram)
+    for row in range(len(edges) + 1):
+        assert means[row] == pytest.approx(x[place == row].mean(), abs=1e-3)
+        assert squares[row] == pytest.approx((x[place == row] ** 2).mean(), abs=1e-3)
+    even, _ = moments_within((0.0,), -1.0, 1.0)
+    assert even.tolist() == [-0.5, 0.5]

@@ -81,16 +81,19 @@ def test_confidence_tells_accuracy_and_the_auc_of_the_lead():
     assert area < found.metrics["AUC of the lead"].value < area + 0.05
 
 
-def test_residuals_by_the_middles_of_bins():
+def test_residuals_by_their_density():
+    """Errors that are spread evenly, and targets as the finer histogram has them."""
     question = ModelQuestion("residuals", 2, (0.1, 0.2), (0.0,))
-    table = np.array([[0.3, 0.1, 0.1], [0.3, 0.1, 0.1]])
+    table = np.array([[1, 1, 1], [1, 1, 1]]) / 6
     found = told(question, table).metrics
-    off = np.array([0.05, 0.15, 0.25])
-    mean = np.array([0.6, 0.2, 0.2]) @ off
-    square = np.array([0.6, 0.2, 0.2]) @ (off**2 + 0.01 / 12)
-    assert found["mean error"].value == pytest.approx(mean, abs=1e-5)
+    square = np.mean(np.linspace(0, 0.3, 100_001) ** 2)
+    assert found["mean error"].value == pytest.approx(0.15, abs=1e-5)
     assert found["root mean squared error"].value == pytest.approx(np.sqrt(square), abs=1e-4)
     assert found["R²"].value == pytest.approx(1 - square / (1 / 3), abs=1e-4)
+
+
+def test_of_targets_alone_there_is_no_metric():
+    assert not told(ModelQuestion("residuals", 2, (), (0.0,)), [[0.5], [0.5]]).metrics
 
 
 def test_two_bins_say_nothing_of_order():

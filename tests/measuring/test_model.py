@@ -26,7 +26,7 @@ WEIGHTS = st.lists(
 )
 KINDS = [
     Measured(classes, linear, bins, spread, several)
-    for classes in (0, 2, 3, 10)
+    for classes in (0, 2, 3, 10, 1000)
     for linear in (False, True)
     for bins in (2, 4, 8)
     for spread in (False, True)
@@ -51,7 +51,7 @@ def test_some_measure_and_one_is_left_to_train(measure, clients, many):
 
 
 @pytest.mark.parametrize("clients", [1, 2, 10, 1000, 10**6])
-@pytest.mark.parametrize("classes", [0, 2, 3, 10, 200])
+@pytest.mark.parametrize("classes", [0, 2, 3, 10, 200, 5000])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, Fraction(1, 3), 50.0])
 def test_a_plan_asks_every_client_one_question(classes, clients, epsilon):
     asked = Measured.planned(classes, clients, epsilon, linear=True)

@@ -56,19 +56,46 @@ def _reach(edges: Doubles, sizes: Doubles) -> float:
     return width * min(THICKEST, max(THINNEST, dense))
 
 
-def middles(edges: Sequence[float], low: float, high: float) -> Doubles:
-    """The middles of the bins of a number in [low, high].
+def moments_by_density(ends: Sequence[float], sizes: Doubles) -> tuple[Doubles, Doubles]:
+    """The mean of a number ≥ 0 and of its square within each bin between these ends.
 
-    >>> middles((0.0, 0.5), -1.0, 1.0).tolist()
-    [-0.5, 0.25, 0.75]
+    The density is a straight line in each bin, as steep as between the bins beside it, and level
+    at 0.
+
+    >>> means, squares = moments_by_density((0.0, 1.0, 2.0), np.array([0.8, 0.2]))
+    >>> means.round(3).tolist(), squares.round(3).tolist()
+    ([0.469, 1.333], [0.302, 1.833])
     """
-    ends = np.concatenate([[low], edges, [high]])
-    return np.asarray((ends[:-1] + ends[1:]) / 2)
+    edges = np.array(ends)
+    width, middle = np.diff(edges), (edges[:-1] + edges[1:]) / 2
+    slope = np.gradient(sizes / width, middle)
+    slope[0] /= 2
+    tilt = slope * width**3 / 12 / np.maximum(sizes, 1e-9)
+    tilt = np.clip(tilt, -width / 6, width / 6)  # else the density would be below 0
+    return middle + tilt, middle**2 + width**2 / 12 + 2 * middle * tilt
 
 
-def variances(edges: Sequence[float], low: float, high: float) -> Doubles:
-    """The variance of a number in [low, high] within each bin, where it is spread evenly."""
-    return np.diff(np.concatenate([[low], edges, [high]])) ** 2 / 12
+def moments_within(
+    edges: Sequence[float], low: float, high: float, histogram: Doubles | None = None
+) -> tuple[Doubles, Doubles]:
+    """The mean of a number in [low, high] and of its square within each bin.
+
+    By the shares of equally wide parts of [low, high], within which it is spread evenly.
+
+    >>> found = moments_within((0.0,), -1.0, 1.0, np.array([0.0, 0.5, 0.0, 0.5]))
+    >>> [x.round(3).tolist() for x in found]
+    [[-0.25, 0.75], [0.083, 0.583]]
+    """
+    known = np.ones(1) if histogram is None else histogram
+    fine, ends = np.linspace(low, high, len(known) + 1), np.array([low, *edges, high])
+    begin = np.maximum(ends[:-1, None], fine[:-1])
+    length = np.maximum(np.minimum(ends[1:, None], fine[1:]) - begin, 0.0)
+    # A bin that nobody is in counts as evenly filled.
+    sizes = (known + 1e-9) * length
+    middle = begin + length / 2
+    whole = sizes.sum(axis=1)
+    mean = (sizes * middle).sum(axis=1) / whole
+    return mean, (sizes * (middle**2 + length**2 / 12)).sum(axis=1) / whole
 
 
 def safe(part: float, whole: float) -> float:

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from fedsel.measuring._bins import (
     all_pairs,
     mean_log_loss,
-    middles,
+    moments_by_density,
+    moments_within,
     pairs_in_order,
     points_of,
     safe,
-    variances,
 )
 from fedsel.measuring._recalibration import fit_log_odds, rises_within
 from fedsel.measuring._tally import Estimate, Shares, Tally, deviations
@@ -61,9 +61,11 @@ class Part:
     calibration: tuple[Calibration, ...] = ()
 
 
-def part_of(question: ModelQuestion, tally: Tally, level: float) -> Part:
-    """What the answers to a question say."""
-    return _PARTS[question.kind](Table(question, tally, level))
+def part_of(
+    question: ModelQuestion, tally: Tally, level: float, targets: Shares | None = None
+) -> Part:
+    """What the answers to a question say; ``targets`` is a finer histogram of a regression's."""
+    return _PARTS[question.kind](Table(question, tally, level, targets))
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Table:
     question: ModelQuestion
     tally: Tally
     level: float
+    targets: Shares | None = None
 
     def sum_of(self, weights: Any, bounds: tuple[float, float] = ONE) -> Estimate:
         """Σ weights·shares, for weights of the table's shape."""
@@ -233,22 +236,31 @@ def _of_confidence(table: Table) -> Part:
 def _of_residuals(table: Table) -> Part:
     """Bins of the target by bins of its distance from the prediction, on [−1, 1]."""
     edges, between = table.question.edges, table.question.targets
-    off, targets = middles(edges, 0.0, 2 * edges[-1] - edges[-2]), middles(between, -1.0, 1.0)
-    squares = off**2 + variances(edges, 0.0, 2 * edges[-1] - edges[-2])
-    powers = targets**2 + variances(between, -1.0, 1.0)
+    if not edges:  # of the targets alone
+        return Part({})
+    ends = (0.0, *edges, 2 * edges[-1] - edges[-2])
+    targets, powers = moments_within(between, -1.0, 1.0, table.targets)
+
+    off, squares = moments_by_density(ends, table.shares.sum(axis=0))
+    rows = table.shares.sum(axis=1)
+    variance = float(rows @ powers - (rows @ targets) ** 2)
 
     def determined(shares: Doubles) -> float:
-        rows = shares.sum(axis=1)
-        spread = float(rows @ powers - (rows @ targets) ** 2)
+        own = shares.sum(axis=1)
+        spread = float(own @ powers - (own @ targets) ** 2)
         return 1 - safe(float(shares.sum(axis=0) @ squares), spread)
 
-    def typical(shares: Doubles) -> float:
-        return math.sqrt(max(0.0, float(shares.sum(axis=0) @ squares)))
-
+    # Sums of unbiased shares: those that are none below zero would make far errors too frequent.
+    square = table.sum_of(squares[None], POSITIVE)
+    value, low, high = (math.sqrt(x) for x in (square.value, square.low, square.high))
+    root = Estimate(value, low, high, square.error / (2 * max(value, _STEP)))
+    about = table.told_by(determined, (-math.inf, math.inf))
+    moved = (1 - safe(square.value, variance)) - about.value
+    value, low, high = (min(1.0, x + moved) for x in (about.value, about.low, about.high))
     metrics = {
-        "R²": table.told_by(determined, (-math.inf, 1.0)),
+        "R²": Estimate(value, low, high, about.error),
         "mean error": table.sum_of(off[None], POSITIVE),
-        "root mean squared error": table.told_by(typical, POSITIVE),
+        "root mean squared error": root,
     }
     return Part(metrics, calibration=_errors_by_target(table, off, targets))
 

@@ -32,6 +32,8 @@ SPREAD = (0.02, 0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.58, 0
 its weights (records have about norm 1, so no margin is larger)."""
 LOGITS = 12.0
 """The same for log-odds of a network, over this."""
+MOST_CONFUSED = 30
+"""The most classes of which a table by predicted class is asked for."""
 SMALLEST = 1e-100
 """The norms of weights, and their inverses, below which edges would run into each other."""
 _MANY = 10**12
@@ -40,6 +42,9 @@ OF_SPREAD = 0.25
 """The share of the measuring clients that answer the first question."""
 RESIDUAL_EDGES = (0.05, 0.1, 0.2, 0.4)
 TARGET_EDGES = (-0.5, 0.0, 0.5)
+TARGETS = tuple(np.linspace(-1, 1, 17)[1:-1].tolist())
+"""The edges of the first question about numbers: of the targets alone."""
+_LEAST_APART = 0.02
 PRECISE, USEFUL = 0.01, 0.05
 """The standard errors of the accuracy up to which "auto" asks for eight and for four bins."""
 
@@ -60,8 +65,9 @@ class Measured:
 
     ``classes`` is 0 for a regression. ``linear`` says that records have about norm 1, and margins
     are compared with the norm of the weights. With ``spread`` the first question is about scores
-    alone: the bins of the others are then about equally full. Of more than two classes ``several``
-    says that both predictions and leads are asked for, else predictions alone.
+    alone, or targets: the bins of the others are then about equally full. Of three to thirty
+    classes ``several`` says that both predictions and leads are asked for, else predictions alone;
+    of more classes leads are.
     """
 
     classes: int
@@ -90,7 +96,7 @@ class Measured:
         can = rounds is None or rounds >= 4
         several = rounds is None or rounds >= 2
         if classes == 0:
-            return cls(0, linear)
+            return cls(0, linear, spread=can)
         exact = Fraction(repr(epsilon)) if isinstance(epsilon, float) else epsilon
         useful = USEFUL if classes == 2 else 2 * USEFUL  # predictions tell the accuracy, too
         for bins, most in ((8, PRECISE), (4, useful)):
@@ -105,9 +111,14 @@ class Measured:
     @property
     def shares(self) -> tuple[float, ...]:
         """Which share of the measuring clients answers each question."""
-        others = (0.6, 0.4) if self.classes > 2 and self.several else (1.0,)
+        others = (0.6, 0.4) if self._confused and self.several else (1.0,)
         first = (OF_SPREAD,) if self.spread else ()
         return (*first, *((1 - sum(first)) * share for share in others))
+
+    @property
+    def _confused(self) -> bool:
+        """Whether a table by predicted class is asked for: one of very many is all noise."""
+        return 2 < self.classes <= MOST_CONFUSED
 
     def numbers(self, rounds: int) -> tuple[int, ...]:
         """The number of the question that each of so many rounds asks; every one is asked.
@@ -123,13 +134,15 @@ class Measured:
     def question(self, number: int, weights: Doubles | None, spread: Tally | None) -> ModelQuestion:
         """A question about a model with these weights, once the ``spread`` of scores is known."""
         if self.classes == 0:
-            return ModelQuestion("residuals", 2, RESIDUAL_EDGES, TARGET_EDGES)
+            if self.spread and number == 0:
+                return ModelQuestion("residuals", 2, (), TARGETS)
+            return ModelQuestion("residuals", 2, RESIDUAL_EDGES, _quarters(spread))
         first = self._first(weights)
         if self.spread and number == 0:
             return ModelQuestion("spread", self.classes, first)
         if self.classes == 2:
             return ModelQuestion("scores", 2, self._edges(first, spread))
-        if number == int(self.spread):
+        if self._confused and number == int(self.spread):
             return ModelQuestion("predictions", self.classes)
         return ModelQuestion("confidence", self.classes, self._edges(first, spread))
 
@@ -182,6 +195,16 @@ class Measured:
 
     def _count(self, number: int) -> int:
         return self.question(number, None, None).count
+
+
+def _quarters(spread: Tally | None) -> tuple[float, ...]:
+    """The edges of four bins of targets that are about equally full, as far as that is known."""
+    if spread is None or not spread.count:
+        return TARGET_EDGES
+    reached = np.concatenate([[0.0], np.cumsum(spread.shares)])
+    reached += 1e-12 * np.arange(len(reached))
+    found = np.interp((0.25, 0.5, 0.75), reached, (-1.0, *TARGETS, 1.0))
+    return tuple(x - 1 for x in _apart((found + 1).tolist(), _LEAST_APART, zero=False))
 
 
 def _even(count: int, below: float) -> Doubles:
@@ -313,7 +336,9 @@ def measurement(
     given = [(q, t) for q, t in zip(questions, tallies, strict=True) if t.count]
     if not given:
         return None
-    parts = [part_of(question, tally, level) for question, tally in given]
+    # Of a regression the first table tells where the targets are within the bins of the other.
+    targets = next((t.shares for q, t in given if q.kind == "residuals" and not q.edges), None)
+    parts = [part_of(question, tally, level, targets) for question, tally in given]
     names = dict.fromkeys(name for part in parts for name in part.metrics)
     found = {
         name: _together([p.metrics[name] for p in parts if name in p.metrics], level)
