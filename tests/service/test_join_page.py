@@ -573,6 +573,7 @@ def test_a_question_is_answered_from_a_file(browser, quick_path):
         (found,) = service.get("/v1/answers")["answers"]
         best = max(found["shares"], key=lambda one: one["value"])
         assert best["answer"] in (["other", "20 to 40"], ["other", "60 to 80"])
+        assert tab.inner_text("#answer") == found["sentence"]
         visitor.close()
 
 

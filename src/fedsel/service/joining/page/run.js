@@ -8,6 +8,8 @@ export class RunView {
   #etag = "";
   /** The model until it is shown. @type {any} */
   #fetched = null;
+  /** So many rounds were over when their answers were shown. */
+  #answered = 0;
   /** So many rounds were released, or are over. */
   released = 0;
   /** Called when `released` has changed. @type {() => Promise<void>} */
@@ -35,6 +37,11 @@ export class RunView {
       this.#fetched = await getJson("model.json");
       if (this.#fetched !== null) this.#etag = etag;
     }
+    if (!this.trains && now.round > this.#answered) {
+      const said = (await getJson("answers"))?.answers?.at(-1)?.sentence; // a relay does not know it
+      if (said) showAnswer(String(said));
+      this.#answered = now.round;
+    }
     return now.finished;
   }
 
@@ -58,6 +65,12 @@ export class RunView {
     }
     return false;
   }
+}
+
+/** @param {string} sentence what all have answered */
+function showAnswer(sentence) {
+  byId("answer-part").hidden = false;
+  byId("answer").textContent = sentence;
 }
 
 /** @param {any} now as /v1/rounds/open has it */
