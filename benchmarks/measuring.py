@@ -152,6 +152,8 @@ def one_run(data: Data, epsilon: float, run: int) -> Row:
 
 def true_curve(model: Model, data: Data, found: Measurement) -> list[Row]:
     """The curve as it was measured, and the truth on all records in the same bins."""
+    if not found.calibration:  # two bins have none
+        return []
     question = found.questions[-1]
     margins, labels = model.margins_of(data.X), data.y.astype(np.float64)
     table = np.bincount(question.answers(margins, labels), minlength=question.count)
