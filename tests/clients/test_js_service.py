@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsel.preparation import FeatureScale, of_rows, shaped
-from fedsel.wire import RecordPipeline
+from fedsel import Schema
+from fedsel.device import RawRecords
+from fedsel.preparation import FeatureScale, Preparation, of_rows, shaped
+from fedsel.wire import ModelQuestion, RecordPipeline
+from fedsel.wire._pipeline import preparing_text
 from tests.clients.test_js import node  # noqa: F401
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
@@ -43,6 +46,67 @@ def test_node_prepares_records_as_python_does(node):  # noqa: F811
         np.testing.assert_allclose(found["records"], pipeline.records(rows), atol=1e-6)
         if prepared.mixing is not None:
             np.testing.assert_array_equal(found["mixing"], prepared.mixing)
+
+
+MEASURED = """
+    import { readFileSync } from "node:fs";
+    import { measuringOf } from "./src/joining/records.js";
+    import { Schema } from "./src/models/schema.js";
+    const { schema: values, text, answers, weights, records, labels } = JSON.parse(
+      readFileSync(0, "utf8"),
+    );
+    const schema = new Schema(values);
+    const found = records.map((record, i) => {
+      const own = { X: [record], y: [labels[i]] };
+      const { update } = measuringOf({ schema }, own, text, answers);
+      return update(Float64Array.from(weights));
+    });
+    console.log(JSON.stringify(found));
+"""
+COLUMNS = [{"name": "age", "range": [0, 90]}, {"name": "job", "levels": ["cook", "smith"]}]
+
+
+@pytest.mark.parametrize(
+    ("label", "question"),
+    [
+        ({"classes": ["no", "yes"]}, ModelQuestion("scores", 2, edges=(-0.4, 0.0, 0.3))),
+        (
+            {"classes": ["no", "yes"]},
+            ModelQuestion("spread", 2, edges=tuple(np.linspace(-1, 1, 31))),
+        ),
+        ({"classes": ["a", "b", "c"]}, ModelQuestion("predictions", 3)),
+        ({"classes": ["a", "b", "c"]}, ModelQuestion("confidence", 3, edges=(0.1, 0.5, 1.0))),
+        ({"target_range": [0, 10]}, ModelQuestion("residuals", 2, (0.2, 0.6), (-0.5, 0.0, 0.5))),
+    ],
+)
+def test_node_measures_a_model_as_python_does(node, label, question):  # noqa: F811
+    rng = np.random.default_rng(5)
+    schema = Schema.of_dict({"label": "y", "columns": COLUMNS, **label})
+    shape = {"spread": [0.5, 2.0, 1.0], "centre": [0.1, -0.2, 0.0], "intercept": 0.7}
+    learnt = Preparation.of_dict({**shape, "unit": True, "factor": 1.0})
+    pipeline = RecordPipeline(schema.scale, learnt)
+    weights = rng.normal(0, 1, schema.dim)
+    jobs, known = ["cook", "smith", "nurse", None], [*(label.get("classes") or [2, "7.5", 11]), "?"]
+    records = [{"age": rng.uniform(-5, 95), "job": jobs[i % 4]} for i in range(200)]
+    labels = [known[i % len(known)] for i in range(200)]
+    wanted = []
+    for record, own in zip(records, labels, strict=True):
+        raw = RawRecords([{**record, "y": own}], "y").suited(schema)
+        wanted.append(raw.measuring(pipeline, question, schema.dim)(weights))
+    asked = {
+        "schema": schema.to_dict(),
+        "text": preparing_text(pipeline, question).decode(),
+        "answers": question.count,
+        "weights": weights.tolist(),
+        "records": records,
+        "labels": labels,
+    }
+    done = subprocess.run(
+        [shutil.which("node"), "--input-type=module", "-e", MEASURED],
+        input=json.dumps(asked), capture_output=True, text=True, check=True, cwd=CLIENT,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == wanted
+    assert len({*wanted}) >= 4  # among them −1, for labels that are none
 
 
 @pytest.mark.parametrize("public", [False, True])

@@ -108,8 +108,15 @@ export function showReports(history, task, { outcomes = {}, asked = {} }, releas
   const own = history.entries.filter((/** @type {any} */ entry) => runs.has(entry.run)).reverse();
   const items = own.map((/** @type {any} */ entry) => {
     const { round, run } = entry;
+    const epoch = Math.floor(round / task.rounds_per_epoch); // requests that measure have none
     const answered = answeredBy(task, run, asked[round]);
-    return reportItem(entry, outcomes[round] ?? "", meant(round), answered, isOpen(round));
+    return reportItem(
+      { ...entry, epoch },
+      outcomes[round] ?? "",
+      meant(round),
+      answered,
+      isOpen(round),
+    );
   });
   const [latest, earlier] = [items.slice(0, LATEST), items.slice(LATEST)];
   const words = `${earlier.length} earlier`;
