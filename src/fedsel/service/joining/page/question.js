@@ -55,6 +55,7 @@ const OF_MODEL = {
   scores: "whether the model is right about you: your class, and the range of its score",
   predictions: "whether the model is right about you: your class, and the one that it predicts",
   confidence: "whether the model is right about you, and how sure it is",
+  targets: "in which range your number lies",
   residuals: "how far the model is off for you: the range of your number, and of the error",
 };
 
@@ -62,7 +63,12 @@ const OF_MODEL = {
  * @param {readonly string[] | undefined} classes @returns {Measured} */
 export function measured(question, classes) {
   const [rows, columns] = question.axes(classes);
-  return { kind: question.kind, count: question.count, rows, columns };
+  const { kind, count } = question;
+  // The first question about numbers asks where they lie alone.
+  if (kind === "residuals" && columns.length === 1) {
+    return { kind: "targets", count, rows: ["all"], columns: rows };
+  }
+  return { kind, count, rows, columns };
 }
 
 /** What a report has answered, in words, and the possible answers. @param {Announcement} task
