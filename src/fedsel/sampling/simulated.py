@@ -16,6 +16,7 @@ from fedsel.errors import InvalidArgument, InvalidData, check_count, check_kind,
 from fedsel.mechanisms import ReportMechanism, Selection, Value
 from fedsel.mechanisms._reports import Reports
 from fedsel.sampling import _batch as batch
+from fedsel.sampling.answers import NO_ANSWER, report_answers
 from fedsel.solutions import Solution
 from fedsel.solutions._solution import norm
 
@@ -137,6 +138,9 @@ def report(
     if _fast(executor):
         from fedsel.sampling._kernels import ReportKernel, known
 
+        if solution.transform.blocks is not None:
+            answers = np.where(everyone.max(axis=1) > 0, everyone.argmax(axis=1), NO_ANSWER)
+            return report_answers(solution, answers, who.streams(), missing=True)
         if known(solution):
             return ReportKernel(solution, who.seed).reports(who.epoch, who.clients, rows)
         return _one_by_one(solution, everyone, who)
