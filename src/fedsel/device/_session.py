@@ -303,13 +303,14 @@ class Session:
     def _is_to_measure(self, client: Client, offer: Offer) -> bool:
         """Whether this device measures the model and does not train: it has, or by chance.
 
-        A device whose policy does not allow the questions trains. One that comes when an epoch
-        measures and has not trained yet measures, too.
+        A device whose policy or lifetime does not allow the questions trains. One that comes when
+        an epoch measures and has not trained yet measures, too.
         """
         task = offer.task
         if task.measure is None or offer.request is None:
             return False
-        runs = {entry.run for entry in client.history().entries}
+        history = client.history()
+        runs = {one.run for one in history.entries}
         if task.run in runs:
             return False
         if any(measured_question(task.run, run) is not None for run in runs):
@@ -318,7 +319,8 @@ class Session:
         known = any(entry(name).answers for name in policy.solutions)
         allowed = known and set(asked.answers) <= {*policy.dimensions}
         # Of the decimal that is written: 0.1 is not more than 1/10.
-        if not allowed or Fraction(str(asked.epsilon)) > policy.per_report:
+        epsilon, left = Fraction(str(asked.epsilon)), history.left
+        if not allowed or epsilon > policy.per_report or (left is not None and epsilon > left):
             return False
         number, epochs = offer.request.round, offer.request.recipe.epochs
         self._measured_epoch = number // task.rounds_per_epoch

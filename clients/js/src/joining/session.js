@@ -442,20 +442,23 @@ export function isOfTask(task, run) {
 }
 
 /** Whether a device measures the model and does not train, and in which epoch: it has, or by chance. One
- * whose policy does not allow the questions trains. One that comes when an epoch measures and has not
- * trained yet measures, too.
+ * whose policy or lifetime does not allow the questions trains. One that comes when an epoch measures
+ * and has not trained yet measures, too.
  * @param {Client} client @param {Announcement} task @param {Facts} request
  * @returns {Promise<{ measures: boolean, epoch: number }>} */
 async function roleOf(client, task, { round, epochs }) {
   const { measure, rounds_per_epoch: rounds } = task;
   const trains = { measures: false, epoch: 0 };
   if (measure === null) return trains;
-  const runs = new Set((await client.history()).entries.map(({ run }) => run));
+  const { entries, left } = await client.history();
+  const runs = new Set(entries.map(({ run }) => run));
   if (runs.has(task.run)) return trains;
   if ([...runs].some((run) => isOfTask(task, run))) return { measures: true, epoch: 0 };
   const { solutions, dimensions, perReport } = client.policy;
   const fits = solutions.includes("BR") && measure.answers.every((m) => dimensions.includes(m));
-  if (!fits || Fraction.decimal(measure.epsilon).compare(perReport) > 0) return trains;
+  const epsilon = Fraction.decimal(measure.epsilon);
+  const most = left !== null && left.compare(perReport) < 0 ? left : perReport;
+  if (!fits || epsilon.compare(most) > 0) return trains;
   const epoch = Math.floor(round / rounds);
   if (measuresIn(task, round)) return { measures: true, epoch };
   // A device measures once: which epoch, chance decides as well.
