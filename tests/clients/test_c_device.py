@@ -235,28 +235,26 @@ def _opened(ask, now, step, present):
     return told, present
 
 
-def _question(dim, run=1, epochs=2):
+def _question(dim):
     recipe = Recipe(
-        "BR", epsilon=Fraction(1, 2), dim=dim, k=1, epochs=epochs, mu=0.0, rho=None,
+        "BR", epsilon=Fraction(1, 2), dim=dim, k=1, epochs=2, mu=0.0, rho=None,
         learning_rate=1.0, averaging=0.0, spread=0.0, centre=0.0,
     )  # fmt: skip
-    return Request(run.to_bytes(16, "big"), 0, 0, recipe).encode().hex()
+    return Request(dim.to_bytes(16, "big"), 0, 0, recipe).encode().hex()
 
 
 def test_a_question_of_too_many_answers_is_refused(runner):
-    """Beyond the memory of the device, or the room of its ledger: nothing is charged."""
+    """Beyond the memory of the device: nothing is charged."""
     ask = runner.ask
     _created(ask, Policy(400, 2, ["BR"], [100, 5000], runs=2))
     for words in (1, 49, 150, 199):
         told = ask("answer", BEGIN, _question(100), "-", "answer:7", "seed:1", words)
         assert told[:2] == ["MEMORY", "-"]
-    assert ask("answer", BEGIN, _question(5000), "-", "answer:7", "seed:1")[0] == "INTERNAL"
     reason, entries, *_ = ask("history")
     assert (reason, entries) == ("DONE", "0")
     assert ask("answer", BEGIN, _question(100), "-", "answer:7", "seed:1", 200)[0] == "DONE"
-    # What is not kept for another epoch needs no room.
-    once = _question(5000, run=2, epochs=1)
-    assert ask("answer", BEGIN, once, "-", "answer:4999", "seed:1")[0] == "DONE"
+    # Nothing is kept for another epoch: a question needs no room for residuals.
+    assert ask("answer", BEGIN, _question(5000), "-", "answer:4999", "seed:1")[0] == "DONE"
 
 
 # ---- What may not be lost ----

@@ -227,8 +227,7 @@ class Device:
         if earlier is not None:
             return earlier
         recipe, policy = fields["recipe"], self.policy
-        asking = recipe["solution"] == "BR"
-        if asking and isinstance(update, int):
+        if recipe["solution"] == "BR" and isinstance(update, int):
             update = [float(entry == update) for entry in range(recipe["dim"])]
         g = foreign.saturated(update if len(update) == recipe["dim"] else [0.0] * recipe["dim"])
         if recipe["solution"].endswith("-O"):
@@ -241,13 +240,8 @@ class Device:
         before = self.runs[run]["residual"] or [0.0] * recipe["dim"]
         pairs, kept = foreign.report(recipe, fields["round"], g, before, words)
         report = foreign.message(bytes.fromhex(run), fields["round"], pairs)
-        time, own = self._time(time), [e for e in self.entries if e[0] == run]
-        if asking and own and (g == before or not self._affords(fields, price, time)):
-            report, price = report[:8] + own[-1][5][8:], Fraction(0)
-        elif asking:
-            kept = g
-        entry = (run, fields["epoch"], fields["round"], time, digest, report, price)
-        self.entries.append(entry)
+        place, time = (run, fields["epoch"], fields["round"]), self._time(time)
+        self.entries.append((*place, time, digest, report, price))
         self.spent = added(self.spent, price)
         made = sum(e[:2] == (run, fields["epoch"]) for e in self.entries)
         last = fields["epoch"] == recipe["epochs"] - 1 and made >= policy["reports_per_epoch"]
@@ -274,8 +268,7 @@ class Device:
         today, most = sum(e[3] > time - 86400 for e in self.entries), policy["reports_per_day"]
         if most is not None and today >= most:
             raise Refused("TOO_OFTEN")
-        asking = fields["recipe"]["solution"] == "BR"
-        if not self._affords(fields, price, self._time(time)) and not (asking and own):
+        if not self._affords(fields, price, self._time(time)):
             raise Refused("EXHAUSTED")
         return None
 

@@ -291,34 +291,33 @@ def _answered() -> Iterator[Story]:
     asking: dict[str, Any] = {"solutions": ("BR",)}
     cyclotomic: dict[str, Any] = {"k": 1, "words": 7, "bases": 3}
     yield Story(
-        "an answer that has not changed is the same report again, for nothing; another one is "
-        "drawn anew; weights are doubles, however many",
+        "each epoch is drawn anew and charged, whether or not the answer has changed; weights are "
+        "doubles, however many",
         _answers(4, 4, 2, 2, 4, weights=[0, 3, 6, 1, 3]),
         asking,
     )
     unit = np.eye(6)[3]
     yield Story(
-        "the same in the basis of a report; what is none of the answers is no answer, and vectors "
-        "are compared entry by entry",
+        "the same with bases; what is none of the answers is no answer, and costs as much",
         _answers(3, unit, 2 * unit, -1, 6, -unit[:5], 3, **cyclotomic, epochs=7, epsilon=7),
         asking,
     )
     twice = _answers(5, 5, 0, 0, 0, 1, per_epoch=2, epochs=3, epsilon=Fraction(3))
     yield Story(
-        "two reports in an epoch; the answer is forgotten with the last one",
+        "two reports in an epoch; a request that was answered gets the same bytes for nothing, "
+        "whatever the answer has become",
         [*twice, twice[1], replace(twice[0], update=2), twice[5]],
         {**asking, "reports_per_epoch": 2},
     )
-    spent = _answers(1, 4, 4, 1)
+    spent = _answers(1, 1, 4)
     yield Story(
-        "without budget the last report is given again, whatever the answer has become; a further "
-        "question is refused",
-        [*spent, replace(spent[0], request=_asked(0, run=1, name="BR"))],
+        "without budget a later epoch is refused, whether or not the answer has changed",
+        [*spent, replace(spent[0], update=4), replace(spent[0], request=_asked(run=1, name="BR"))],
         {**asking, "lifetime": Fraction(3, 2), "runs": 2},
     )
     yield Story(
-        "once the budget is renewed, the answer is compared with the one that was drawn for",
-        _answers(1, 4, 4, 4, 1, after=[0, 600, DAY, DAY + 1, DAY + 2]),
+        "the same until the budget is renewed",
+        _answers(1, 4, 1, 1, 4, after=[0, 600, DAY, DAY + 1, DAY + 2]),
         {**asking, "per_window": (Fraction(1), "1 day")},
     )
     first, later = _answers(1, 1)

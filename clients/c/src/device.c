@@ -119,7 +119,6 @@ typedef struct {
   fedsel_plan plan;
   fs_books books;
   int64_t now, time; /* of the clock, and of the entry */
-  bool affords;      /* whether all limits allow a new report */
   const uint8_t *weights;
   size_t weight_bytes;
   uint8_t digest[32];
@@ -192,12 +191,6 @@ static fedsel_reason check_limits(answer *a)
   return FEDSEL_DONE;
 }
 
-/* Whether the request asks a question that was answered in an earlier round of its run. */
-static bool has_answered(const answer *a)
-{
-  return a->request.solution.family == FEDSEL_BR && a->books.any;
-}
-
 /* Section 9, in its order. */
 static fedsel_reason ask_ledger(answer *a)
 {
@@ -219,32 +212,8 @@ static fedsel_reason ask_ledger(answer *a)
   if (books->in_epoch >= policy->reports_per_epoch ||
       (policy->reports_per_day > 0 && books->in_day >= policy->reports_per_day))
     return FEDSEL_TOO_OFTEN;
-  fedsel_reason reason = read_clock(a);
-  if (reason == FEDSEL_DONE)
-    reason = check_limits(a);
-  a->affords = reason == FEDSEL_DONE;
-  return reason == FEDSEL_EXHAUSTED && has_answered(a) ? FEDSEL_DONE : reason;
-}
-
-/* Whether an answer is given again: where it has not changed, and where no limit allows another one. */
-static bool is_given_again(const answer *a, const float *before)
-{
-  const float *values = fs_values_of(&a->plan);
-  uint32_t other = 0;
-  for (uint64_t i = 0; i < a->request.dim; i++)
-    other |= values[i] < before[i] || values[i] > before[i];
-  return has_answered(a) && (other == 0 || !a->affords);
-}
-
-/* What the last report of the run says, for nothing. */
-static bool give_again(const answer *a, fs_entry *entry, uint8_t *report)
-{
-  const fedsel_store *store = &a->device->store;
-  const fs_entry *last = &a->books.last;
-  entry->charge = (fedsel_epsilon){0, {1, 0, 0}};
-  return last->report_bytes == entry->report_bytes &&
-         store->read(store->context, FEDSEL_LOG, last->report_at + 8, report + 8,
-                     entry->report_bytes - 8);
+  const fedsel_reason reason = read_clock(a);
+  return reason == FEDSEL_DONE ? check_limits(a) : reason;
 }
 
 /* Draw the report, and make it durable with its charge and residual. */
@@ -255,8 +224,7 @@ static fedsel_reason draw(answer *a, uint8_t *report)
   const fedsel_request *request = &a->request;
   double *update = (double *)(void *)device->memory;
   float *residual = (float *)(void *)(device->memory + request->dim);
-  const bool answers = request->solution.family == FEDSEL_BR, keeps = a->plan.keeps || answers;
-  if (keeps && !fs_read_residual(&a->books, request, residual))
+  if (a->plan.keeps && !fs_read_residual(&a->books, request, residual))
     return FEDSEL_LEDGER;
   const bool computed =
       device->update(device->context, request, a->weights, a->weight_bytes, update);
@@ -274,12 +242,7 @@ static fedsel_reason draw(answer *a, uint8_t *report)
   entry.charge = a->plan.charge;
   memcpy(entry.digest, a->digest, sizeof entry.digest);
   entry.report_bytes = (uint32_t)a->plan.report_bytes;
-  /* Drawn also where it is not sent: the time must not tell. */
-  const bool again = answers && is_given_again(a, residual);
-  if (again && !give_again(a, &entry, report))
-    return FEDSEL_LEDGER;
-  const float *told = answers && !again ? fs_values_of(&a->plan) : residual;
-  const float *kept = keeps && !last ? told : NULL;
+  const float *kept = a->plan.keeps && !last ? residual : NULL;
   return fs_record_report(&a->books, request, open_runs(policy), &entry, kept, report)
              ? FEDSEL_DONE
              : FEDSEL_INTERNAL;

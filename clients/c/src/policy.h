@@ -19,7 +19,5 @@ void fs_ratio_of_epsilon(fs_ratio *r, const fedsel_epsilon *epsilon);
 /* added(sum, charge): never less than the true sum. The sum is in lowest terms. */
 void fs_add_charge(fs_ratio *sum, const fs_ratio *charge);
 bool fs_has_report(const fedsel_request *request);
-/* The update of the last report, as singles. */
-const float *fs_values_of(const fedsel_plan *plan);
 
 #endif

@@ -469,13 +469,6 @@ static void report_unbiased(const law_of *law, const fedsel_request *request, fs
     write_pick(report, 0, chosen, law->values[chosen] > 0.0F ? 0 : 1);
 }
 
-const float *fs_values_of(const fedsel_plan *plan)
-{
-  law_of law;
-  memcpy(&law, plan->words_, sizeof law);
-  return law.values;
-}
-
 fedsel_reason fedsel_report(const fedsel_plan *plan, const fedsel_request *request,
                             const double *update, float *residual, fedsel_entropy entropy,
                             uint8_t *report)

@@ -168,12 +168,6 @@ export class Books {
     return this.#state.entries.find((e) => e.run === run && e.round === round) ?? null;
   }
 
-  /** The latest report in a run, if there is one. @param {string} run */
-  lastOf(run) {
-    const own = this.#state.entries.filter((entry) => entry.run === run);
-    return own[own.length - 1] ?? null;
-  }
-
   /** The largest round and epoch that a run was answered in; −1 if none. @param {string} run */
   latest(run) {
     const own = this.#state.entries.filter((entry) => entry.run === run);

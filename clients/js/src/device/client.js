@@ -14,7 +14,7 @@ import { isQuestion } from "../solutions/names.js";
 import { solutionOf } from "../solutions/solution.js";
 import { canSeal, sealed } from "../sealing/sealing.js";
 import { checkText } from "../wire/intent.js";
-import { bytesOf, decodeRequest, encodeReport, encodeRequest, repeated } from "../wire/request.js";
+import { bytesOf, decodeRequest, encodeReport, encodeRequest } from "../wire/request.js";
 import { SignedRound, canVerify } from "../wire/signed.js";
 import { distinct, isFarAhead, latest, longestWindow, sameLimits } from "./budget.js";
 import { Ledger } from "./ledger.js";
@@ -111,9 +111,7 @@ export class Client {
    * are sealed for it, which gives other bytes each time.
    *
    * A request for answers (BR) comes with any weights, those of the model that it measures, in doubles;
-   * `update` is then the answer, an integer in 0 … M − 1. Who gives the same answer again in a later
-   * epoch of a run sends the same report again, at no cost; so does a device whose budget allows no
-   * other one, whatever its answer has become.
+   * `update` is then the answer, an integer in 0 … M − 1.
    *
    * A policy may ask for two more things: `columns`, those of the owner's table that the update is made
    * of, and `signed`, the bytes of a signed round of request and weights.
@@ -248,21 +246,11 @@ export class Client {
     if (perDay !== null && books.reportsSince(now - DAY) >= perDay) {
       throw new Refused("TOO_OFTEN");
     }
-    const affords = this.#affords(books, request, solution, this.#time(books, now));
-    if (!affords && this.#lastAnswer(books, request) === null) throw new Refused("EXHAUSTED");
+    const time = this.#time(books, now);
+    if (!books.allows(this.#limits(books), intent, solution.charge, time)) {
+      throw new Refused("EXHAUSTED");
+    }
     return null;
-  }
-
-  /** Whether all limits allow a new report. @param {Books} books @param {Request} request
-   * @param {Solution} solution @param {number} time */
-  #affords(books, { intent }, solution, time) {
-    return books.allows(this.#limits(books), intent, solution.charge, time);
-  }
-
-  /** The latest answer to the same question, which may be given again. @param {Books} books
-   * @param {Request} request */
-  #lastAnswer(books, { run, recipe }) {
-    return isQuestion(recipe.solution) ? books.lastOf(toHex(run)) : null;
   }
 
   /** All limits in force: another tab or process may have made the ledger's stricter since.
@@ -289,37 +277,22 @@ export class Client {
       books.openRun({ run, task: toHex(request.recipeBytes), ...intent }, this.#policy.runs);
     }
     const before = books.residual(run, solution.dim);
-    const time = this.#time(books, now);
-    const answered = this.#lastAnswer(books, request);
-    const affords = this.#affords(books, request, solution, time);
-    const again = answered !== null && (sameEntries(gradient, before) || !affords);
-    // Drawn also where it is not sent: the time must not tell.
     const { slots, symbols, kept } = solution.encode(gradient.slice(), before, round, SYSTEM);
-    const drawn = encodeReport(request.run, round, slots, symbols);
-    const report = again ? repeated(answered.report, round) : drawn;
+    const report = encodeReport(request.run, round, slots, symbols);
     const made = books.reportsIn(run, epoch) + 1;
     const last = epoch === recipe.epochs - 1 && made >= this.#policy.reportsPerEpoch;
     const entry = {
       run,
       epoch,
       round,
-      time,
-      charge: again ? "0" : String(solution.charge),
+      time: this.#time(books, now),
+      charge: String(solution.charge),
       digest: asked,
       report: toHex(report),
     };
-    const keeps = solution.accumulates || isQuestion(recipe.solution);
-    books.record(entry, keeps && !last ? (again ? before : kept) : null);
+    books.record(entry, solution.accumulates && !last ? kept : null);
     return report;
   }
-}
-
-/** Whether two vectors are the same number for number. @param {Float32Array} a
- * @param {Float32Array} b */
-function sameEntries(a, b) {
-  let same = true;
-  for (let i = 0; i < a.length; i++) same = a[i] === b[i] && same;
-  return same;
 }
 
 /** Since 1970. */

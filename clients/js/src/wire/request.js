@@ -4,7 +4,7 @@
  * @typedef {import("./intent.js").Intent} Intent
  */
 
-import { fromHex, joined, sha256 } from "../hash.js";
+import { joined, sha256 } from "../hash.js";
 import { BOTTOM } from "../mechanisms/drawing.js";
 import { MOST_INTENT_BYTES, NOTHING_STATED, encodeIntent, isStated, readIntent } from "./intent.js";
 import { LONG_RECIPE_BYTES, RECIPE_BYTES, decodeRecipe } from "./recipe.js";
@@ -110,12 +110,4 @@ export function encodeReport(run, round, slots, symbols) {
     view.setUint32(12 + 8 * i, slot === BOTTOM ? NOTHING : symbols[i], true);
   });
   return report;
-}
-
-/** A report that says the same in another round. @param {string} report in hexadecimal digits
- * @param {number} round */
-export function repeated(report, round) {
-  const again = /** @type {Uint8Array} */ (fromHex(report));
-  new DataView(again.buffer).setUint32(4, round, true);
-  return again;
 }
