@@ -9,7 +9,7 @@ parameters do not go together. An update of BR may be an integer. Beside them go
 damaged bytes and texts of odd characters, on which both must agree, too.
 
 A history is a device with windows, a menu and a clock of its own: requests at random times,
-questions that are asked again, clocks that are confirmed, policies that change. What must agree is
+questions in several epochs, clocks that are confirmed, policies that change. What must agree is
 each decision, and what the ledger says in the end: limits, confirmations, what is left and what is
 renewed when.
 
@@ -35,6 +35,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.c_client import Runner, answered, compiled
 from fedsel._internal.random import Stream
