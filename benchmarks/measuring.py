@@ -181,6 +181,8 @@ def measure(names: list[str], runs: int) -> list[Row]:
 def summary(name: str, epsilon: float, found: list[Row]) -> Row:
     metrics = {}
     for metric in found[0]["truth"]:
+        if metric not in found[0]["measured"]:  # two bins say nothing of it
+            continue
         told: list[tuple[Estimate, float]] = [
             (run["measured"][metric], run["truth"][metric]) for run in found
         ]
@@ -222,11 +224,12 @@ def measured_table(rows: list[Row]) -> Table:
     table = Table("data", "metric", *(f"ε = {e:g}" for e in EPSILONS), title=title)
     for name in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == name]
-        for metric in own[0]["metrics"]:
-            found = [row["metrics"][metric] for row in own]
+        for metric in own[-1]["metrics"]:
             cells = (
                 f"{m['measured']:.3f} ± {m['half width']:.3f} ({m['truth']:.3f}; {m['held']:.0%})"
-                for m in found
+                if m
+                else "too few"
+                for m in (row["metrics"].get(metric) for row in own)
             )
             table.add_row(name, metric, *cells)
         table.add_section()
@@ -279,9 +282,10 @@ def draw(rows: list[Row], path: Path) -> None:
     grid = np.atleast_2d(figure.subplots(len(names), 3))
     for axes, name in zip(grid, names, strict=True):
         own = [row for row in rows if row["dataset"] == name]
-        area = "AUC" if "AUC" in own[0]["metrics"] else "AUC of the lead"
+        area = "AUC" if "AUC" in own[-1]["metrics"] else "AUC of the lead"
         for place, metric in zip(axes, ("accuracy", area), strict=False):
-            _against_epsilon(place, [row["metrics"][metric]["first"] for row in own], own)
+            told = [row for row in own if metric in row["metrics"]]
+            _against_epsilon(place, [row["metrics"][metric]["first"] for row in told], told)
             place.set_ylabel(f"{name.upper()}\n{metric}" if metric == "accuracy" else metric)
         shown = next((row for row in own if row["epsilon"] == SHOWN), own[-1])
         _curve(axes[2], shown)
@@ -300,8 +304,8 @@ def _against_epsilon(axes: Any, found: list[Row], rows: list[Row]) -> None:
     axes.errorbar(epsilons, values, yerr=reach, **style, label="measured, 95 %")
     axes.plot(epsilons, [m["truth"] for m in found], "k_", markersize=14, label="truth")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
-    axes.set_xlim(epsilons[0] / 1.3, epsilons[-1] * 1.3)
+    axes.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
+    axes.set_xlim(EPSILONS[0] / 1.3, EPSILONS[-1] * 1.3)
     axes.grid(alpha=0.3)
 
 
