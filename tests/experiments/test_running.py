@@ -51,6 +51,7 @@ def test_a_key_depends_on_every_parameter():
         "recipe",
         "dim",
         "requested_solution",
+        "measure",  # an experiment has test records
     }
     assert set(cell.parameters) == names
 
