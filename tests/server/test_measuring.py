@@ -131,6 +131,17 @@ def test_a_plan_trains_with_the_rounds_that_do_not_measure():
         plan.measuring_of(plan.recipe_of(4), None)
 
 
+def test_what_measuring_will_tell_is_said_beforehand():
+    known = Measuring(Measured(2, linear=True), 1, Fraction(2))
+    assert known.said(51_720, 10) == (
+        "about 5,172 devices measure the model in an epoch and do not train; its accuracy will be"
+        " known to ± 2.0 points"
+    )
+    few = known.said(100, 10)
+    assert "which says little: for ± 10 points it takes 207" in few
+    assert "accuracy" not in Measuring(Measured(0, linear=False), 1, Fraction(2)).said(100, 10)
+
+
 @pytest.mark.parametrize("rounds", range(2, 30))
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_some_rounds_train_and_some_measure(rounds, epochs):

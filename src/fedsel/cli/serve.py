@@ -285,6 +285,9 @@ def _described(task: Task, run: dict[str, Any]) -> Iterator[str]:
         ends.append(f"{rule.seconds:g} seconds and {counted(rule.least, 'report')}")
     rounds = counted(run["rounds"], "round")
     yield f"  {rounds}, each closed after {' or '.join(ends)}; {_store_of(run)}"
+    measuring = task.begin.measuring
+    if measuring is not None:
+        yield f"  {measuring.said(task.clients, task.rounds_per_epoch)}"
     if task.shuffle is not None:
         both = task.shuffle.said(task.shuffled_epsilon, run["epsilon"])
         yield f"  reports come by a relay: {both}"

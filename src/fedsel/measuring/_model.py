@@ -176,6 +176,20 @@ class Measured:
         >>> [Measured(2, linear=True, bins=bins).clients_for(0.02, 2.0) for bins in (2, 4)]
         [5172, 11002]
         """
+        each = (deviations(LEVEL) * self._error_of_one(epsilon, accuracy) / width) ** 2
+        return math.ceil(each / self.shares[-1])
+
+    def reach(self, clients: int, epsilon: Fraction | float, accuracy: float = 0.85) -> float:
+        """How far the interval of the accuracy will reach: the inverse of `clients_for`.
+
+        >>> round(Measured(2, linear=True).reach(5172, 2.0), 4)
+        0.02
+        """
+        each = max(1.0, clients * self.shares[-1])
+        return deviations(LEVEL) * self._error_of_one(epsilon, accuracy) / math.sqrt(each)
+
+    def _error_of_one(self, epsilon: Fraction | float, accuracy: float) -> float:
+        """√n times the standard error of the accuracy from n reports, of two classes."""
         right = np.zeros((2, self.bins))
         right[0, : self.bins // 2] = right[1, self.bins // 2 :] = 1
         shares = np.where(right, accuracy, 1 - accuracy).ravel() / self.bins
@@ -185,8 +199,7 @@ class Measured:
         held += round(_MANY * other)
         held[: len(shares)] = np.rint(_MANY * (other + shares * (own - other)))
         error = Tally(solution, held, _MANY).error_of(right.ravel(), population=True)
-        each = _MANY * (deviations(LEVEL) * error / width) ** 2
-        return math.ceil(each / self.shares[-1])
+        return error * math.sqrt(_MANY)
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -28,6 +28,8 @@ from fedsel.wire._model_question import ModelQuestion
 from fedsel.wire._report import RUN_BYTES
 
 Doubles = NDArray[np.float64]
+_USEFUL = 0.1
+"""The reach of an accuracy's interval from which on people are told that it says little."""
 
 
 def measuring_rounds(measure: float, rounds_per_epoch: int, epochs: int = 1) -> int:
@@ -83,6 +85,19 @@ class Measuring:
     def announced(self) -> Measures:
         """What devices are told of it beforehand."""
         return Measures(self.rounds, float(self.epsilon), self.measured.counts)
+
+    def said(self, clients: int, rounds_per_epoch: int) -> str:
+        """What is to be expected with so many clients in an epoch, for people."""
+        devices = clients * self.rounds // rounds_per_epoch
+        told = f"about {devices:,} devices measure the model in an epoch and do not train"
+        if self.measured.classes != 2:
+            return told
+        reach = self.measured.reach(devices, self.epsilon)
+        told += f"; its accuracy will be known to ± {100 * reach:.1f} points"
+        if reach < _USEFUL:
+            return told
+        needed = self.measured.clients_for(_USEFUL, self.epsilon)
+        return f"{told}, which says little: for ± {100 * _USEFUL:.0f} points it takes {needed:,}"
 
     def number(self, place: int, rounds_per_epoch: int) -> int | None:
         """The number of the question of a round, by its place in the epoch; None if it trains."""
