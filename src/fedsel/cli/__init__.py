@@ -87,6 +87,8 @@ def main() -> None:
     except (LedgerError, MissingExtra, OSError) as error:
         say_error(error)
         sys.exit(1)
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and str(error) != "can't start new thread":
+            raise
         say_error(MemoryError(f"not enough memory ({error or 'no more is to be had'})"))
         sys.exit(1)
